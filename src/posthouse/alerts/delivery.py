@@ -1,4 +1,4 @@
-"""Deliver alerts as jobs of Posthouse's own queue, by a worker in the process."""
+"""Deliver alerts as jobs of Posthouse's own queue, which a worker in the keeper's process runs."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ STOP_DRAIN_SECONDS = 0.5
 
 
 class DeliveryWorker:
-    """Polls for jobs that this process can run, and starts a worker only if there are any. Without alert
+    """The step that delivers alerts.
+
+    It polls for jobs that this process can run, and starts a worker only if there are any. Without alert
     destinations it does not poll.
     """
 
@@ -152,7 +154,7 @@ class DeliveryWorker:
             await worker.stop(drain)
 
     async def stop(self) -> None:
-        """Stop soon: a webhook whose receiver does not answer is released, and sent again later."""
+        """Stop soon. A webhook whose receiver does not respond is released and sent again later."""
         await self._stop_worker(STOP_DRAIN_SECONDS)
 
     def pause(self) -> float:

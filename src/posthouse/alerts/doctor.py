@@ -20,6 +20,8 @@ _OWN = "posthouse."
 
 @dataclass(frozen=True, slots=True)
 class Fact:
+    """A finding that becomes an alert, unless the alert with its key exists."""
+
     type: AlertType
     subject: str
     key: str
@@ -28,6 +30,8 @@ class Fact:
 
 
 class Rounds:
+    """The step that runs the doctor's checks and creates alerts."""
+
     name = "rounds"
 
     def __init__(self, line: ReconnectingConnection, settings: Settings) -> None:
@@ -68,7 +72,9 @@ class Rounds:
                 yield Fact(AlertType.HORIZON_PINNED, _holder(holder), _holder_key(holder), finding, holder)
 
     def _stuck_queues(self, finding: Finding) -> list[Fact]:
-        """Return one fact per stuck queue, for its oldest lane. It is the same fact until that lane moves."""
+        """Return one fact per stuck queue, for the lane that waits longest. Its key is the same until that
+        lane moves.
+        """
         queues: dict[str, Mapping[str, Any]] = {}
         for line in finding.evidence:
             meant = line["paused"] or line["limited"] or line["kind"].startswith(_OWN)
@@ -94,7 +100,7 @@ def _holder(holder: Mapping[str, Any]) -> str:
 
 
 def _holder_key(holder: Mapping[str, Any]) -> str:
-    """Slots and standbys have no start time: each is one fact."""
+    """Return the key of a fact. Replication slots and standbys have no start time, so each is one fact."""
     since = holder["since"]
     return _holder(holder) + (f" {since.timestamp()}" if since is not None else "")
 
@@ -103,5 +109,5 @@ def _plain(evidence: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value.isoformat() if isinstance(value, datetime) else value
         for name, value in evidence.items()
-        if value is not None and name != "query"  # its text may hold anything
+        if value is not None and name != "query"  # the text of a query may contain any data
     }

@@ -1,4 +1,4 @@
-"""One HTTP POST to an address that was checked: private networks and redirects are refused."""
+"""Send one HTTP POST to a checked address. Private networks and redirects are rejected."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _METADATA = frozenset(
         "192.0.0.192", "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254",
     )
 )  # fmt: skip
-"""Where clouds answer their machines, with credentials too. Some lie in ranges that may be allowed."""
+"""Addresses of cloud metadata services, which give credentials. Some are in ranges that may be allowed."""
 
 _PRIVATE = tuple(
     ip_network(text)
@@ -65,7 +65,7 @@ async def resolve(host: str, port: int) -> list[str]:
 
 
 async def allowed_addresses(host: str, port: int, *, private: bool, resolver: Resolver) -> list[str]:
-    """Return the addresses of a host; raise AddressRefused if any of them is not allowed."""
+    """Return the addresses of a host. Raise AddressRefused if one of them is not allowed."""
     try:
         found = await resolver(host, port)
     except (OSError, UnicodeError) as error:
@@ -82,8 +82,8 @@ async def allowed_addresses(host: str, port: int, *, private: bool, resolver: Re
 
 
 def is_allowed(text: str, *, private: bool) -> bool:
-    """Return whether the address is public, or private where ``private`` allows that."""
-    if "%" in text:  # a scope: only links and such have one
+    """Return whether the address is public, or is private and ``private`` allows that."""
+    if "%" in text:  # a zone index, which only link-local and similar addresses have
         return False
     address = _inner(ip_address(text))
     if address in _METADATA:
@@ -106,7 +106,7 @@ def _inner(address: Address) -> Address:
     teredo = address.teredo[1] if address.teredo is not None else None
     low = IPv4Address(int(address) & 0xFFFF_FFFF)
     embeds = any(address in network for network in _NAT64) or (
-        address in _COMPATIBLE and int(low) > 1  # :: and ::1 are themselves
+        address in _COMPATIBLE and int(low) > 1  # :: and ::1 embed no address
     )
     return address.ipv4_mapped or address.sixtofour or teredo or (low if embeds else address)
 
@@ -127,7 +127,7 @@ _GONE = 410
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """``private``: allow addresses of private networks. The other fields are for tests."""
+    """The rules of a request. ``private`` allows private networks; ``resolver`` and ``tls`` are for tests."""
 
     timeout: float = 10.0
     private: bool = False
@@ -137,13 +137,15 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
+    """The response of a destination."""
+
     status: int
     body: str
     seconds: float
 
 
 async def post(url: SplitResult, body: bytes, headers: Mapping[str, str], rules: Rules) -> Answer:
-    """Send the message and return the response; raise a WebhookError unless it was accepted."""
+    """Send the message and return the response. Raise a WebhookError unless the message was accepted."""
     started = time.monotonic()
     connection: _Connection | None = None
     try:
@@ -171,7 +173,7 @@ def _check(answer: Answer) -> None:
         )
     if answer.status == _GONE:
         raise Misdirected(said)
-    if not 200 <= answer.status < 300:  # noqa: PLR2004 - those of success
+    if not 200 <= answer.status < 300:  # noqa: PLR2004 - the codes of success
         raise Refusal(said)
 
 
@@ -199,7 +201,7 @@ async def _connect(url: SplitResult, rules: Rules) -> _Connection:
             )
         except ssl.SSLCertVerificationError as error:
             trouble = f"invalid certificate: {error.verify_message}"
-        except OSError as error:  # also what TLS has to say
+        except OSError as error:  # includes TLS errors
             trouble = f"cannot connect: {type(error).__name__}"
     raise Unreachable(trouble)
 
@@ -244,7 +246,7 @@ async def _read_head(reader: asyncio.StreamReader) -> bytes:
 
 
 async def _read_body(reader: asyncio.StreamReader, head: bytes) -> str:
-    """Return the start of the body in one line, for error messages. Waits only briefly."""
+    """Return the start of the body in one line, for error messages. Wait at most ``BODY_SECONDS``."""
     length = _LENGTH.search(head)
     wanted = min(BODY_LIMIT, int(length[1])) if length else BODY_LIMIT
     found = bytearray()

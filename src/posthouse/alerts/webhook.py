@@ -20,7 +20,7 @@ HEADER = "Posthouse-Signature"
 
 
 def signature(secret: str, timestamp: int, body: bytes) -> str:
-    """``t=1700000000,v1=…``: the HMAC-SHA256, in hex, of the timestamp, a full stop and the body."""
+    """Return ``t=1700000000,v1=…``: the HMAC-SHA256, in hex, of the timestamp, a full stop and the body."""
     signed = f"{timestamp}.".encode() + body
     return f"t={timestamp},v1={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
 
@@ -58,7 +58,7 @@ class Message:
 
     @property
     def fields(self) -> dict[str, str]:
-        """The details as short texts, for people."""
+        """The details as short texts, for chat messages."""
         named = {"tenant": self.tenant_id, **PLAIN.value(dict(self.details))}
         shown = {name: _short(value) for name, value in named.items() if value not in (None, "")}
         return dict(list(shown.items())[:_MOST_FIELDS])
@@ -107,7 +107,7 @@ def _slack(message: Message) -> dict[str, Any]:
 
 
 def _plain(text: str) -> str:
-    """Escape text from jobs: it must not address a channel or make links."""
+    """Escape text from jobs, which must not mention a channel or create links."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -135,6 +135,8 @@ _SHAPES: dict[Shape, Callable[[Message], dict[str, Any]]] = {
 
 
 class WebhookSender:
+    """The sender of alerts to the destinations of the settings."""
+
     def __init__(self, settings: Settings, rules: Rules | None = None) -> None:
         self.destinations: Mapping[str, Destination] = {
             item.name: item for item in destinations(settings.alert_webhook_url)
@@ -145,8 +147,9 @@ class WebhookSender:
         )
 
     async def send(self, message: Message, destination: Destination) -> Answer:
-        """Send a message and return the response. Secrets are masked in the response and in errors, since a
-        destination may echo the request.
+        """Send a message and return the response.
+
+        Secrets are masked in the response and in errors, because a destination may echo the request.
         """
         body = json.dumps(body_of(message, destination.shape), ensure_ascii=False).encode(errors="replace")
         secrets = self._secrets(destination)
@@ -160,7 +163,7 @@ class WebhookSender:
         headers = {
             "Content-Type": "application/json",
             "User-Agent": "Posthouse",
-            "Posthouse-Alert": message.id,  # the same whenever it is sent again
+            "Posthouse-Alert": message.id,  # the same in every repetition
         }
         if self._secret:
             headers[HEADER] = signature(self._secret, int(time.time()), body)
@@ -169,5 +172,5 @@ class WebhookSender:
     def _secrets(self, destination: Destination) -> Secrets:
         url = destination.url
         parts = (*url.path.split("/"), *url.query.split("&"))
-        parts = tuple(part for part in parts if not (part.isalpha() and part.islower()))  # those are words
+        parts = tuple(part for part in parts if not (part.isalpha() and part.islower()))  # these are words
         return Secrets([url.geturl(), f"{url.path}?{url.query}", url.path, *parts, self._secret])

@@ -9,7 +9,7 @@ from posthouse.commands.runner import CommandRunner
 from posthouse.core.command.spec import CommandSpec, Outcome
 from posthouse.errors import CommandUnstartable, InvalidPayload
 
-# : Errors that a retry would not change, for a policy's ``fail_on``.
+# : Errors that a retry would not fix, for a policy's ``fail_on``.
 PERMANENT = (CommandUnstartable, InvalidPayload)
 
 __all__ = ["PERMANENT", "CommandRunner", "CommandSpec", "Completed", "Outcome", "Progress"]

@@ -1,4 +1,4 @@
-"""Starts Posthouse's own processes under a minder: those of the process runner and of a supervisor."""
+"""Start Posthouse's own processes under a minder: those of the process runner and of a supervisor."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _OUTPUTS = (1, 2)
 
 
 class Child:
-    """One process and everything that it starts: the whole tree is killed when the process ends.
+    """One process and all processes that it starts: the whole tree is killed when the process ends.
 
-    It inherits stdout and stderr, and gets ``handed`` as descriptors 3, 4 and so on; they stay open here.
+    It inherits stdout and stderr, and gets ``handed`` as descriptors 3, 4 and so on, which also stay open in
+    this process.
     ``on_end`` is called with the exit code (negative: a signal) when no process of the tree is left.
     """
 
@@ -67,16 +68,16 @@ class Child:
 
 
 class _Lent:
-    """A descriptor that stays ours."""
+    """A descriptor that stays open in this process."""
 
     def __init__(self, descriptor: int) -> None:
         self.other_end = descriptor
 
     def let_go(self) -> None:
-        """Nothing to do: the descriptor stays open here."""
+        """Do nothing: the descriptor stays open."""
 
     def close(self) -> None:
-        """Likewise."""
+        """Do nothing: the descriptor stays open for its owner."""
 
 
 def how_it_ended(code: int) -> str:

@@ -30,8 +30,8 @@ _QUOTED = 500
 class Completed:
     """The result of a command.
 
-    Either ``exit_code`` or ``signal`` is set; ``outcome`` is what the definition makes of it, and ``reason``
-    explains it. ``stdout_dropped`` and ``stderr_dropped`` count the bytes before the stored tails.
+    Either ``exit_code`` or ``signal`` is set; the definition maps it to ``outcome``, and ``reason`` explains
+    it. ``stdout_dropped`` and ``stderr_dropped`` count the bytes before the stored tails.
     ``cpu_seconds`` and ``max_rss_mb`` include the children that the command waited for. ``leftovers`` is true
     if a process hangs inside the kernel and could not be killed.
     """
@@ -52,8 +52,9 @@ class Completed:
     leftovers: bool = False
 
     def ending(self) -> Exception | None:
-        """Return the exception that a handler would have raised (see ``posthouse.core.outcome.decide``), or
-        None.
+        """Return the exception that a handler would have raised, or None.
+
+        ``posthouse.core.outcome.decide`` decides what follows from it.
         """
         match self.outcome.action:
             case "succeed":
@@ -116,7 +117,7 @@ def _with_result(plain: Completed, stdout: Tail) -> Completed:
     try:
         return replace(plain, result=json.loads(line))
     except (ValueError, RecursionError):
-        # The work is done, so it is not repeated because of its last line.
+        # The command has done its work, so it is not repeated because of its last line.
         reason = f"exit code {plain.exit_code}, but the last line of stdout is not JSON"
         return replace(plain, outcome=Outcome("fail"), reason=reason)
 
@@ -127,14 +128,14 @@ def _last_line(data: bytes) -> bytes:
 
 Report: TypeAlias = dict[str, Any]
 
-# Errors that another attempt may not meet again.
+# Transient errors: another attempt may succeed.
 _PASSING = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY, errno.EIO}
 _LENGTH = 8
 _ALL_GONE = "the processes that supervise commands were killed"
 
 
 class Handed(Protocol):
-    """A descriptor for the program: see launch.py of the guardian for the numbers that it gets."""
+    """A descriptor that is passed to the program. launch.py of the guardian assigns its number."""
 
     @property
     def other_end(self) -> int: ...
@@ -143,10 +144,10 @@ class Handed(Protocol):
 
 
 class Execution:
-    """Communication with the minder of one program. Works in callbacks; only ``wait`` waits.
+    """The execution of one program by a minder. All methods except ``wait`` return at once.
 
     All programs of Posthouse are started and killed here: commands, processes of the process runner, and the
-    children of a supervisor. ``on_end`` is called when no process of the tree is left.
+    children of a supervisor. ``on_end`` is called when no process of the program's tree is left.
     """
 
     def __init__(
@@ -179,13 +180,13 @@ class Execution:
         self._send()
 
     def _hand_over(self, warden: Warden) -> socket.socket:
-        """Send the first bytes and the descriptors to a minder that is alive."""
+        """Send the first bytes and the descriptors to a live minder, and return its socket."""
         while True:
             minder = warden.minder()
             try:
                 sent = socket.send_fds(minder, [self._unsent], [stream.other_end for stream in self._streams])
             except ConnectionError:
-                minder.close()  # it was killed while idle
+                minder.close()  # the minder was killed while idle
             else:
                 self._unsent = self._unsent[sent:]
                 return minder
@@ -224,7 +225,7 @@ class Execution:
             except BlockingIOError:
                 pass
             except OSError:
-                self._unsent = b""  # the minder is gone; the next read reports it
+                self._unsent = b""  # the minder has died; the next read reports that
         if self._unsent:
             self._loop.add_writer(self._minder, self._send)
         else:
@@ -232,7 +233,7 @@ class Execution:
 
     def terminate(self) -> None:
         """Send SIGTERM, and SIGKILL after the grace of the request."""
-        if self._unsent:  # it has not started
+        if self._unsent:  # the program has not started
             self.kill()
             return
         assert self._minder
@@ -276,7 +277,7 @@ class Execution:
         self._on_end(report)
 
     def _hung_up(self) -> None:
-        """Handle the end of the connection: guardian and minder are gone, or nothing was started."""
+        """Handle the end of the connection: guardian and minder have died, or no program was started."""
         assert self._minder
         self._loop.remove_reader(self._minder)
         if self._ended.done():

@@ -1,4 +1,4 @@
-"""The output of a command: read from its pipes, masked, stored as a tail, and searched for progress."""
+"""Process the output of a command: read it from pipes, mask it, store its tail, and find progress in it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import Any, Literal, TypeAlias
 from posthouse.core.payload import escape
 
 MASK = b"[secret]"
-_SHORTEST = 4  # shorter ones would match by chance
+_SHORTEST = 4  # shorter secrets would match by chance
 
 
 class Masker:
-    """Replaces secrets even if they arrive in pieces: a possible start of a secret is held back."""
+    """A filter that masks secrets, even in pieces: data that may be the start of a secret is held back."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         found = {secret.encode() for secret in secrets if len(secret) >= _SHORTEST}
@@ -35,7 +35,7 @@ class Masker:
         done, written = 0, []
         for match in self._pattern.finditer(data):
             if any(done <= start <= match.start() for start in starts):
-                break  # it may be part of a longer secret
+                break  # the match may be part of a longer secret
             written += [data[done : match.start()], MASK]
             done = match.end()
         hold = min((start for start in starts if start >= done), default=len(data))
@@ -91,12 +91,12 @@ class Tail:
 
 
 def decoded(data: bytes) -> str:
-    """Decode arbitrary bytes to text that can be stored and shown."""
+    """Decode arbitrary bytes to text that can be stored and displayed."""
     return escape(data.decode("utf-8", "replace"))
 
 
 def _whole_start(data: bytes) -> bytes:
-    """Remove the rest of a character that was cut."""
+    """Remove the incomplete character at the start of the data."""
     cut = 0
     while cut < min(3, len(data)) and data[cut] & 0xC0 == 0x80:  # noqa: PLR2004 - a continuation byte
         cut += 1
@@ -104,7 +104,7 @@ def _whole_start(data: bytes) -> bytes:
 
 
 class Live:
-    """Collects bytes between two deliveries. Of a large amount only the end is passed on."""
+    """The bytes since the last delivery. If there are too many, only the end is delivered."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -136,7 +136,7 @@ class Progress:
 
 
 def parse_progress(line: bytes) -> Progress | None:
-    """Parse a line. Returns None for other lines and for invalid progress, which count as output."""
+    """Parse a line. Return None for other lines and for invalid progress, which count as output."""
     if not line.startswith(PREFIX) or len(line) > _LONGEST_LINE:
         return None
     try:
@@ -162,7 +162,7 @@ def _is_text(value: Any) -> bool:
 
 
 class ProgressLines:
-    """Finds the newest progress in a stream at almost no cost for other output."""
+    """A parser that finds the newest progress in a stream, at almost no cost for other output."""
 
     def __init__(self) -> None:
         self._line = b""
@@ -197,9 +197,10 @@ _MOST_LEFT_OVER = 1024 * 1024
 
 
 class Throttle:
-    """Limits how fast the output of all commands is read: 1 MB per 10 ms, a sixth of the loop's time.
+    """A limit on the rate at which the output of all commands is read.
 
-    A flood of output is read at that rate, and everything else continues beside it.
+    It is 1 MB per 10 ms, which takes a sixth of the loop's time. A flood of output is read at that rate, and
+    the loop can run other tasks meanwhile.
     """
 
     WINDOW_SECONDS = 0.01
@@ -262,7 +263,7 @@ class Stream:
         return self._other_end
 
     def let_go(self) -> None:
-        """Close our copy of the command's end, so that the end of the stream is seen."""
+        """Close this process's copy of the command's end, so that the end of the stream is detected."""
         if self._other_end >= 0:
             os.close(self._other_end)
             self._other_end = -1
@@ -308,8 +309,9 @@ class Stream:
             _call(self._on_progress, progress)
 
     def finish(self) -> None:
-        """Read what is left in the pipe after the command has ended, and close it even if other processes
-        have it open.
+        """Read the rest of the pipe after the command has ended.
+
+        Then close the pipe, even if other processes have it open.
         """
         left_over = 0
         while self._fd >= 0 and left_over < _MOST_LEFT_OVER and (data := self._read()):

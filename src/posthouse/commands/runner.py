@@ -18,12 +18,15 @@ from posthouse.core.duration import Duration, seconds
 from posthouse.errors import CommandUnstartable
 
 BESIDE = Path(sys.executable).parent
-"""Programs of packages installed with Posthouse: searched last, even if no virtual environment is active."""
+"""The folder with the programs of packages in the same environment as Posthouse. Searched last, even if no
+virtual environment is active.
+"""
 
 
 def environment(spec: CommandSpec, secrets: Mapping[str, str], outside: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment. ``secrets`` maps the names in the definition to values, ``outside`` is the
-    worker's environment.
+    """Return the environment of the command.
+
+    ``secrets`` maps the names in the definition to values. ``outside`` is the worker's environment.
     """
     inherited = {name: outside[name] for name in spec.inherit_env if name in outside}
     if "PATH" in inherited:
@@ -47,9 +50,10 @@ DEFAULT_GRACE_SECONDS = 5.0
 
 
 class CommandRunner:
-    """Runs commands. No process of a command outlives its end, timeout or cancellation, or this process.
+    """A runner of commands.
 
-    ``grace`` is the time between SIGTERM and SIGKILL. Call ``close()``, or use it as an async context
+    No process of a command outlives the command's end, timeout or cancellation, or the end of this process.
+    ``grace`` is the time between SIGTERM and SIGKILL. Call ``close()``, or use the runner as an async context
     manager.
     """
 
@@ -59,7 +63,7 @@ class CommandRunner:
         self._throttle: Throttle | None = None
 
     def start(self) -> None:
-        """Start the guardian now, so that the first command need not wait for it."""
+        """Start the guardian now, so that the first command does not wait for its start."""
         self._warden.keep(self._warden.minder())
 
     async def run(
@@ -74,7 +78,7 @@ class CommandRunner:
         on_progress: OnProgress | None = None,
         on_end: Callable[[Completed], None] | None = None,
     ) -> Completed:
-        """Run a command to its end. Returns or raises only when no process of it is left.
+        """Run a command. Returns or raises only when no process of the command is left.
 
         ``secrets`` maps the names in the definition to values. ``on_start`` receives the pid, ``on_output``
         the stream's name and text, ``on_progress`` the newest progress, at most ten times a second.

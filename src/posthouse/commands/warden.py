@@ -1,4 +1,4 @@
-"""The worker's side of the guardian: starts it on first use, and again if it has died."""
+"""The worker's side of the guardian: start it on first use, and again if it has died."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ _MOST_IDLE = 16  # each uses 1.3 MB
 
 
 class Warden:
+    """The guardian of this process, and a pool of connections to idle minders."""
+
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
@@ -60,7 +62,7 @@ class Warden:
             try:
                 socket.send_fds(self._connection(), [b"m"], [descriptor])
             except (BrokenPipeError, ConnectionResetError):
-                self._forget()  # it has died meanwhile
+                self._forget()  # the guardian has died
             except BlockingIOError:
                 break
             else:
@@ -123,7 +125,7 @@ class Warden:
 
 
 def is_idle(minder: socket.socket) -> bool:
-    """Whether the minder is alive and waiting for a command; it sends nothing then."""
+    """Return whether the minder is alive and waits for a command. An idle minder sends nothing."""
     try:
         minder.recv(1, socket.MSG_PEEK)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Connections to Redis: URLs, set-up, commands with time limits, and the breaker."""
+"""Connections to Redis: URLs, set-up, commands with time limits, and the circuit breaker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from posthouse.errors import ConfigurationError, RedisUnavailable
 
 SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
 SENTINEL_SECONDS = 0.25
-"""How long one Sentinel may take to name the master, before the next one is asked."""
+"""How long one Sentinel may take to name the master, before the next Sentinel is queried."""
 WAIT_SECONDS = 0.9
 """How long a request waits for a free connection."""
 
@@ -24,7 +24,7 @@ def masked(url: str) -> str:
 
 
 def client_of(url: str, pool_size: int) -> Any:
-    """Return a client of redis-py, which connects when it is used."""
+    """Return a client of redis-py, which connects on first use."""
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES:
         known = ", ".join(f"{name}://" for name in SCHEMES)
@@ -105,7 +105,7 @@ T = TypeVar("T")
 ANSWER_SECONDS = 0.9
 """How long a response may take. A server that hangs is detected within a second."""
 START_SECONDS = 5.0
-"""The same for the first response to a process that starts: many starting at once keep all cores busy."""
+"""The same for the first response to a starting process. Many processes that start at once use all cores."""
 
 
 class Redis:
@@ -122,7 +122,7 @@ class Redis:
         self._failures = (RedisError, OSError, TimeoutError)
 
     async def run(self, request: Awaitable[T], seconds: float | None = ANSWER_SECONDS) -> T:
-        """Return the response to the request; raise RedisUnavailable if there is none in time (None: any)."""
+        """Return the response to the request. Raise RedisUnavailable after ``seconds`` (None: no limit)."""
         try:
             async with asyncio.timeout(seconds):
                 return await request
@@ -141,7 +141,7 @@ class Redis:
 
 
 def redis_of(settings: Settings) -> Redis | None:
-    """Return a client for the settings; None in database mode. Connects when it is used."""
+    """Return a client for the settings, which connects on first use; None in database mode."""
     if settings.dispatch == "database":
         return None
     return Redis(settings.redis_url, settings.redis_pool_size)
@@ -163,7 +163,7 @@ async def check_redis(settings: Settings) -> None:
 
 
 async def state_of(redis: Redis | None) -> str:
-    """Return whether Redis can be reached, in a word or two for health checks."""
+    """Return the state of Redis for health checks: not configured, unreachable or ok."""
     if redis is None:
         return "not configured"
     try:
@@ -187,16 +187,16 @@ async def require(redis: Redis) -> None:
 Command: TypeAlias = Sequence[str | bytes | int]
 
 EXPECTED = ("NOGROUP", "UNBLOCKED", "BUSYGROUP", "no such key")
-"""Errors that say something about a stream. After any other, the connection is opened again: its server may
-have become a replica, or the slot may have moved.
+"""Errors about a stream. After any other error the connection is opened again, because its server may have
+become a replica, or the slot may have moved.
 """
 
 
 class Link:
-    """Connects when it is used, and again after a failure. Requests of several tasks wait for each other."""
+    """A connection that opens on first use, and again after a failure. Only one request runs at a time."""
 
     def __init__(self, redis: Redis, anchor: str) -> None:
-        """``anchor``: a key. In a cluster, the connection is to the server of this key."""
+        """Create the connection. In a cluster, it is to the server that has the key ``anchor``."""
         self._redis = redis
         self._anchor = anchor
         self._connection: Any = None
@@ -208,11 +208,11 @@ class Link:
         return await self._redis.run(self._exchange(commands), seconds)
 
     async def send(self, *commands: Command) -> None:
-        """Send the commands. Their responses are read, and ignored, with those of the next request."""
+        """Send the commands. Their responses are read and ignored by the next request."""
         await self._redis.run(self._exchange(commands, wait=False))
 
     async def messages(self, channel: str) -> AsyncIterator[str | None]:
-        """Subscribe to a channel. Yield None when this is done, then each message, until Redis fails."""
+        """Subscribe to a channel. Yield None when subscribed, then each message, until Redis fails."""
         await self.request(("SUBSCRIBE", channel))
         yield None
         while True:
@@ -237,7 +237,7 @@ class Link:
                 if not wait:
                     return []
                 return await self._responses(len(commands))
-            except BaseException:  # a cancellation too: the next response would be that of another request
+            except BaseException:  # also cancellation: the next request would read this response
                 await self._reset()
                 raise
 
@@ -279,7 +279,11 @@ State = Literal["closed", "open", "half-open"]
 
 
 class Breaker:
-    """``closed``: Redis is used. ``open``: it is not. ``half-open``: one request tries whether it is back."""
+    """A circuit breaker.
+
+    ``closed``: Redis is used. ``open``: Redis is not used. ``half-open``: one request tests whether Redis is
+    reachable again.
+    """
 
     def __init__(self) -> None:
         self.state: State = "half-open"

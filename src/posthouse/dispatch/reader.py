@@ -1,4 +1,4 @@
-"""Reads the hints for a claimant of a worker, and falls back to polling while Redis is unreachable."""
+"""Read the hints for a claimant of a worker, and fall back to polling while Redis is unreachable."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from posthouse.errors import RedisUnavailable
 _log = logging.getLogger("posthouse.worker")
 
 QUICK_BLOCK_MILLISECONDS = 400
-"""How long a read waits in Redis, if the worker falls back to polling: it must detect in a second that Redis
-hangs.
+"""How long a read waits in Redis if the worker falls back to polling, because the worker must detect within a
+second that Redis hangs.
 """
 BLOCK_MILLISECONDS = 2000
-"""The same if it does not. Fewer reads leave more of the CPU to the jobs."""
+"""The same if the worker does not fall back. Fewer reads leave more of the CPU to the jobs."""
 SAFETY_SECONDS = 300.0
 """Pause between two polls of Postgres while hints arrive. The relay counts the ready jobs and repeats lost
-hints; this poll is for unknown faults.
+hints; this poll guards against unknown faults.
 """
 OUTAGE_SECONDS = 30.0
 """The same while Redis is unreachable, in redis mode."""
 RELAY_SECONDS = 5.0
-"""How often a reader checks that a relay works. Without one there are no hints, and the worker polls."""
+"""How often a reader checks that a relay is active. Without a relay there are no hints, and the worker polls.
+"""
 
 
 Observe = Callable[["Reader"], None]
@@ -42,38 +43,41 @@ def _nothing() -> None:
 
 def observe_readers(observe: Observe) -> None:
     """Call ``observe`` with each new reader of this process."""
-    global _observe  # noqa: PLW0603 - a process is measured or it is not
+    global _observe  # noqa: PLW0603 - one observer per process
     _observe = observe
 
 
 class Claimant(Protocol):
-    """Claims jobs: a fetcher of the worker."""
+    """A component that claims jobs: a fetcher of the worker."""
 
     resting: asyncio.Event
-    """Set while it has free slots and found nothing to claim."""
+    """Set while the claimant has free slots and found nothing to claim."""
     claimed: asyncio.Event
     """Set after each claim."""
 
     @property
     def has_room(self) -> bool:
-        """Whether it could start another job."""
+        """Whether the claimant could start another job."""
         ...
 
     @property
     def queues(self) -> Sequence[str]: ...
     @property
     def group(self) -> Sequence[str]:
-        """What it can run: claimants with the same get each hint once."""
+        """The kinds and capabilities of the claimant. Each hint wakes one claimant of a group."""
         ...
 
     def wake(self) -> None: ...
     def rely_on_hints(self, idle_seconds: float | None) -> None:
-        """Poll this rarely; None: poll as without hints."""
+        """Poll at this interval; None: poll as without hints."""
         ...
 
 
 class Reader:
-    """``falls_back``: whether the claimant polls while Redis is unreachable (hybrid)."""
+    """The reader of hints for one claimant.
+
+    With ``falls_back`` the claimant polls while Redis is unreachable (hybrid mode).
+    """
 
     def __init__(self, redis: Redis, claimant: Claimant, consumer: str, *, falls_back: bool) -> None:
         self._streams = Streams(redis)
@@ -86,12 +90,12 @@ class Reader:
         self._relay_at = 0.0
         self._has_relay = True
         self.relayed = asyncio.Event()
-        """Set while a relay passes on the notifications of Postgres to this worker."""
+        """Set while a relay forwards the notifications of Postgres to this worker."""
         self.on_loss: Callable[[], None] = _nothing
         """Called when ``relayed`` is cleared."""
         self.breaker = Breaker()
         self.hints = 0
-        """How many hints this reader has followed."""
+        """Number of reads whose hints made the claimant claim."""
         if _observe is not None:
             _observe(self)
 
@@ -121,13 +125,13 @@ class Reader:
         self.breaker.retry()
 
     def _poll_every(self, seconds: float | None) -> None:
-        """Change the pause between polls. The claimant is woken, because it may be in a longer one."""
+        """Change the pause between polls. Wake the claimant, because it may be in a longer pause."""
         self._claimant.rely_on_hints(seconds)
         self._claimant.wake()
 
     async def _read(self) -> None:
         group, keys = self._place()
-        if not keys:  # a worker that runs commands only, and there are none yet
+        if not keys:  # a worker that runs only commands, before any is defined
             await asyncio.sleep(RELAY_SECONDS)
             return
         if self._joined != (group, frozenset(keys)):
@@ -142,19 +146,19 @@ class Reader:
             self.hints += 1
             await self._claim()
             spare = [] if self._claimant.has_room else hints[1:]
-        else:  # it found jobs while this read waited
+        else:  # the claimant found jobs while this read waited
             spare = hints
         await self._leave_to_others(keys, spare)
         await self._streams.handled(group, hints)
 
     async def _leave_to_others(self, keys: Sequence[Key], spare: Sequence[Hint]) -> None:
-        """Add hints again that this claimant has no free slot for."""
+        """Add hints again for which this claimant has no free slot."""
         if spare:
             streams = {hint.stream for hint in spare}
             await self._streams.add({key: 1 for key in keys if key.stream in streams})
 
     async def _join(self, group: str, keys: Sequence[Key]) -> None:
-        """Read from the end of the streams, and claim what became ready before."""
+        """Read from the end of the streams, and claim the jobs that became ready before."""
         await self._streams.join(group, self._consumer, keys)
         self._joined = (group, frozenset(keys))
         if self.breaker.failures:
@@ -186,7 +190,7 @@ class Reader:
             self.on_loss()
 
     async def _claim(self) -> None:
-        """Wait for one claim: a hint is acknowledged when the jobs are claimed."""
+        """Wait for one claim, because a hint is acknowledged when its jobs are claimed."""
         self._claimant.claimed.clear()
         self._claimant.resting.clear()
         self._claimant.wake()

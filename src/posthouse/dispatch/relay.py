@@ -1,15 +1,16 @@
 """The relay: writes hints about ready jobs to Redis.
 
-Each keeper has one. One of them holds a lease in Redis and works; another takes over when the lease expires.
+Each keeper has a relay. The relay that holds a lease in Redis is active; another relay takes over when the
+lease expires.
 
 A notification of Postgres becomes a hint at once. Shortly after it, and periodically, the relay counts the
 ready jobs in Postgres and adds the hints that are missing: at most one per worker. So a relay that was down,
 or a Redis that was restarted or flushed, needs no recovery, and the streams stay short with a million ready
 jobs.
 
-The relay also passes on cancellations and changes of definitions, so that workers need not listen in
-Postgres. A notification wakes every session that listens on any channel: with 50 workers, each enqueue and
-each hint takes 1 ms longer.
+The relay also forwards cancellations and changes of definitions, so that workers need not listen in Postgres.
+A notification wakes every session that listens on any channel: if 50 workers listened, each enqueue and each
+hint would take 1 ms longer.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ LEASE_SECONDS = 3.0
 ELECTION_SECONDS = 1.0
 SWEEP_SECONDS = 1.0
 LONGEST_SWEEP_SECONDS = 5.0
-"""All queues are counted once a second while jobs are ready, and this often while none are. Hints at ready
-jobs that no worker claims, because of a limit for example, become as rare.
+"""Interval at which all queues are counted while no jobs are ready; otherwise it is ``SWEEP_SECONDS``. Hints
+at ready jobs that no worker claims, for example because of a limit, slow down to the same interval.
 """
 COUNT_SECONDS = 0.01
-"""Pause from a notification to counting: by then a worker has usually claimed the job."""
+"""Delay from a notification to the count. By then a worker has usually claimed the job."""
 DEEP = 200
-"""Ready jobs above which a queue is counted periodically: notifications would slow down enqueueing."""
+"""Number of ready jobs from which a queue is only counted: notifications would slow down enqueueing."""
 DEEP_SECONDS = 0.1
 SHARE = 10
 """Counting takes at most 1/10 of the time."""
@@ -90,7 +91,7 @@ class Relay:
         """The level of the last ready job that was counted in each queue."""
         self._workers: dict[str, int] = {}
         self._unread: dict[Key, int] = {}
-        """Hints that may be unread: as Redis told last, and those added since."""
+        """Hints that may be unread: the number that Redis reported last, and those added since."""
         self._joined: str | None = None
         self._sweep_at = self._renew_at = 0.0
         self._count_at = math.inf
@@ -157,7 +158,7 @@ class Relay:
                 await self._wakeup_requests.replace(set())
 
     async def _renew_and_look(self) -> bool:
-        """Renew the lease. Count all queues if workers have joined: a queue may be new."""
+        """Renew the lease. Count all queues if workers have joined, because a queue may be new."""
         joined = await self._streams.joined()
         if joined != self._joined:
             self._joined = joined
@@ -167,7 +168,7 @@ class Relay:
         return await self._renew()
 
     async def _hint_at_once(self) -> None:
-        """Add a hint for each queue with a notification, unless each of its workers has one to read."""
+        """Add a hint for each queue with a notification, unless it has an unread hint for each worker."""
         heard, self._heard = self._heard, set()
         if not heard:
             return
@@ -224,7 +225,7 @@ class Relay:
                 wanted[Key(item.queue, item.level)] = min(item.jobs, item.workers)
         full = {key for key, hints in self._unread.items() if hints >= self._workers.get(key.queue, 1)}
         for key, left in (await self._streams.unhandled(sorted({*wanted, *full}))).items():
-            # Jobs that no worker claims were not helped by hints that were read: the readers may be gone.
+            # If no worker claims the jobs, hints that were read do not count: their readers may have died.
             is_stalled = key in wanted and self._seen[key].pause > SWEEP_SECONDS
             self._unread[key] = left.unread if is_stalled else sum(left)
         missing = {key: count - self._unread[key] for key, count in wanted.items()}
@@ -253,14 +254,14 @@ class Relay:
         return max(0.0, min(self._count_at, self._sweep_at, self._renew_at) - time.monotonic())
 
     async def _tend(self) -> None:
-        """Take over hints that consumers keep, and remove dead consumers, beside the hints on their way."""
+        """Take over unacknowledged hints, and remove dead consumers. Runs beside the loop that adds hints."""
         streams = Streams(self._redis)
         remove_at = 0.0
         try:
             while True:
                 await asyncio.sleep(RECLAIM_SECONDS)
                 keys = [Key(queue, level) for queue in sorted(self._known) for level in LEVELS]
-                with suppress(RedisUnavailable):  # the relay itself meets it too
+                with suppress(RedisUnavailable):  # the relay's loop handles the outage
                     if taken := await streams.reclaim(f"relay-{self._id}", keys, RECLAIM_SECONDS):
                         await streams.add(taken)
                     if time.monotonic() >= remove_at:
@@ -282,9 +283,9 @@ class Relay:
         self._miss()
 
     def _miss(self) -> None:
-        """Notifications may have been lost: count all queues, and let all workers look."""
+        """Count all queues and let all workers check, because notifications may have been lost."""
         self._notices.append(GAP)
-        self._renew_at = 0.0  # tells the workers that this relay listens
+        self._renew_at = 0.0  # the renewal records that this relay listens
         self._sweep_now()
 
     def _sweep_now(self) -> None:

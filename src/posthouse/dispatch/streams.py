@@ -1,4 +1,4 @@
-"""The streams: one for each queue and priority level. An entry is a hint that jobs of this queue are ready.
+"""The streams of hints: one for each queue and priority level. A hint says that jobs of its queue are ready.
 
 Workers with the same kinds and capabilities form a consumer group, so that a hint wakes one of them. Workers
 that differ are in different groups, and each group gets every hint: a hint is never used up by a worker
@@ -17,14 +17,14 @@ from posthouse.dispatch.connection import ANSWER_SECONDS, Command, Link, Redis
 PREFIX = "{posthouse}"
 LEASE = f"{PREFIX}:relay"
 LISTENS = f"{PREFIX}:listens"
-"""Set while the relay listens in Postgres, and passes on what concerns running workers."""
+"""Set while the relay listens in Postgres and forwards the notifications that running workers need."""
 JOINED = f"{PREFIX}:joined"
-"""Changes whenever a consumer joins, so that the relay looks which queues have workers."""
+"""Changes whenever a consumer joins, so that the relay checks which queues have workers."""
 NOTICES = f"{PREFIX}:notices"
-"""The channel on which the relay passes on the notifications of Postgres that concern running workers."""
+"""The channel on which the relay forwards the notifications of Postgres that running workers need."""
 LEVELS = ("high", "normal", "low")
 LONGEST_STREAM = 1000
-"""Entries per stream. More hints than workers are of no use, however many jobs are ready."""
+"""Maximum number of entries per stream. More hints than workers have no use, even if more jobs are ready."""
 STREAM_SECONDS = 86_400
 """Streams of queues without jobs are deleted after this time."""
 DEAD_SECONDS = 600.0
@@ -57,7 +57,7 @@ class Unhandled(NamedTuple):
 
 
 class Streams:
-    """All requests of one task: they share a connection."""
+    """The requests of one task to the streams, over one connection."""
 
     def __init__(self, redis: Redis) -> None:
         self._link = Link(redis, LEASE)
@@ -83,11 +83,11 @@ class Streams:
         return relay, bool(relay and listens)
 
     async def listens(self, seconds: float) -> None:
-        """Tell that the relay listens in Postgres."""
+        """Record that the relay listens in Postgres."""
         await self._link.request(("SET", LISTENS, 1, "PX", int(seconds * 1000)))
 
     async def joined(self) -> str | None:
-        """Return a text that has changed if consumers have joined since the last call, or all was deleted."""
+        """Return a text that changes when consumers join or Redis is flushed."""
         (found,) = await self._link.request(("GET", JOINED))
         return None if found is None else str(found)
 
@@ -96,7 +96,7 @@ class Streams:
         await self._link.request(*(("PUBLISH", channel, text) for channel, text in messages))
 
     async def facts(self) -> dict[str, str]:
-        """Return what INFO says about the server and its memory."""
+        """Return the fields of INFO about the server and its memory."""
         found = await self._link.request(("INFO", "server"), ("INFO", "memory"))
         lines = (line.partition(":") for text in found for line in str(text).splitlines())
         return {name: value for name, _, value in lines}
@@ -110,7 +110,7 @@ class Streams:
         await self._link.request(*commands)
 
     async def unhandled(self, keys: Sequence[Key]) -> dict[Key, Unhandled]:
-        """Return the hints that the quickest group of each stream has not handled yet."""
+        """Return, for each stream, the hints that its fastest group has not handled yet."""
         found = await self._groups(keys)
         return {key: _unhandled(groups) for key, groups in zip(keys, found, strict=True)}
 
@@ -127,7 +127,7 @@ class Streams:
         await self._link.request(*commands, ("INCR", JOINED), ("EXPIRE", JOINED, STREAM_SECONDS))
 
     async def read(self, group: str, consumer: str, keys: Iterable[Key], milliseconds: int = 0) -> list[Hint]:
-        """Return at most one hint of each stream, in order; wait up to ``milliseconds`` for the first."""
+        """Return at most one hint of each stream, in order. Wait up to ``milliseconds`` for the first."""
         streams = [key.stream for key in keys]
         block = ("BLOCK", milliseconds) if milliseconds else ()
         seconds = max(ANSWER_SECONDS, milliseconds / 1000 + ANSWER_SECONDS / 2)
@@ -159,7 +159,7 @@ class Streams:
     async def reclaim(self, relay: str, keys: Sequence[Key], idle_seconds: float) -> dict[Key, int]:
         """Take over hints that a consumer read and did not acknowledge in time, because it died or is busy.
 
-        Return how many there were in each stream, to be added again.
+        Return the number of such hints in each stream. The caller adds them again.
         """
         taken: dict[Key, int] = {}
         for key, groups in zip(keys, await self._groups(keys), strict=True):
@@ -179,7 +179,7 @@ class Streams:
         return len(ids)
 
     async def remove_dead(self, keys: Sequence[Key]) -> None:
-        """Remove consumers that are gone, and groups without any."""
+        """Remove consumers that no longer read, and groups without other consumers."""
         for key, groups in zip(keys, await self._groups(keys), strict=True):
             for group in groups:
                 await self._remove_dead(key, str(group["name"]))
@@ -200,7 +200,7 @@ class Streams:
         return [[_facts(group) for group in groups] for groups in found]
 
     async def _tolerant(self, *commands: Command) -> list[Any]:
-        """Send the commands. The response is an empty list where the stream or the group does not exist."""
+        """Send the commands. The response is an empty list if the stream or the group does not exist."""
         if not commands:
             return []
         found = await self._link.request(*commands)
@@ -216,7 +216,7 @@ def _facts(flat: Sequence[Any]) -> dict[str, Any]:
 
 
 def _unhandled(groups: Sequence[Mapping[str, Any]]) -> Unhandled:
-    """Redis before version 7 does not report the lag of a group."""
+    """Return the hints that the fastest group has not handled. Before version 7, Redis reports no lag."""
     found = (
         Unhandled(int(group.get("lag") or 0), int(group["pending"])) for group in groups if group["consumers"]
     )
@@ -236,6 +236,8 @@ GAP = "gap"
 
 
 class Notices:
+    """The notifications that the relay forwards."""
+
     def __init__(self, redis: Redis) -> None:
         self._link = Link(redis, NOTICES)
 

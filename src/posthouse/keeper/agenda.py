@@ -1,6 +1,6 @@
-"""Finds in one statement which steps have something to do, and rings their bells.
+"""Find in one statement which steps of the keeper have work, and wake them.
 
-If each step polled on its own, an installation without jobs would run thirteen statements a second.
+If each step polled on its own, an installation without jobs would run thirteen statements per second.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ URGENT_SECONDS = 0.4
 PATIENT_SECONDS = 2.0
 LONGEST_SECONDS = 2.0
 SHARE = 20
-"""A look pauses for this many times its duration, because a transaction that pins the horizon makes it read
-the dead rows of all finished jobs."""
+"""The pause after a poll, as a multiple of the poll's duration: while a transaction pins the horizon, a poll
+reads the dead rows of all finished jobs.
+"""
 SOON = 1.5
-"""A step is rung for if its work is due within this many pauses, because the next look may be late."""
+"""A step is woken if its work is due within this many pauses, because the next poll may be late."""
 
 
 class UrgentAgenda:
-    """Looks for due jobs, events, due schedules, and workers that were lost or returned."""
+    """The poll for due jobs, events, due schedules, and workers that were lost or returned."""
 
     name = "urgent_agenda"
 
@@ -59,7 +60,7 @@ class UrgentAgenda:
             )
         except psycopg.OperationalError:
             self._lookout.cut_off()
-            self._bells.ring("watch")  # whose connection may be broken too, which is better found out now
+            self._bells.ring("watch")  # its connection may be broken too, and it should notice that now
             raise
         self._pause = min(LONGEST_SECONDS, max(URGENT_SECONDS, SHARE * (time.monotonic() - started)))
         self._crowd.count(work.workers)
@@ -85,7 +86,7 @@ class UrgentAgenda:
 
 
 class PatientAgenda:
-    """Looks for failures, bulk changes, erasures, minutes to sample, and alerts."""
+    """The poll for failures, bulk changes, erasures, minutes to sample, and alerts."""
 
     name = "patient_agenda"
 

@@ -17,7 +17,7 @@ PATTERN_SECONDS = 10.0
 """How often failures are searched for patterns, and the pause while the agenda sees nothing new."""
 BATCH = 5000
 MOST_MESSAGES = 10
-"""Of one type within a cool-down, however many subjects there are."""
+"""Maximum number of alerts of one type that are sent within a cool-down, for all subjects together."""
 MORE_PAUSE = 0.05
 
 DELIVERY_RETRY = Retry("10s", "1m", "5m", "15m", "1h")
@@ -25,7 +25,10 @@ _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ER
 
 
 class Alerter:
-    """Any number may run: one searches at a time, and each fact makes one alert."""
+    """The step that creates and sends alerts.
+
+    Any number of keepers may run it: one searches at a time, and each fact creates one alert.
+    """
 
     name = "alerter"
 
@@ -61,7 +64,7 @@ class Alerter:
             )
         )
         if failures is not None:
-            # The more failed lately, the longer it takes to look through it, and the less often it is done.
+            # The more jobs failed recently, the longer the search takes, and the less often it is run.
             self._patterns_at = time.monotonic() + max(PATTERN_SECONDS, 20 * (time.monotonic() - now))
         return found or 0
 

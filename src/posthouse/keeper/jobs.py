@@ -1,4 +1,4 @@
-"""Services that move and change jobs: promote, keep lanes, change in bulk, adopt, expire, erase."""
+"""Steps that move and change jobs: promote, clean up lanes, change in bulk, adopt, expire, erase."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ from posthouse.storage.maintenance import (
 
 PROMOTE_BATCH = 1000
 SOON_SECONDS = 0.5
-"""It waits itself for jobs that are due within this time; the agenda finds the others when they are."""
+"""The promoter waits for jobs that are due within this time. For later jobs, the agenda wakes it in time."""
 SHORTEST_PAUSE = 0.01
 
 
 class Promoter:
+    """The step that makes due jobs ready."""
+
     name = "promoter"
 
     def __init__(self, line: ReconnectingConnection) -> None:
         self._line = line
         self.swept = "{0,0,0}"
-        """Up to which transactions dependencies were settled."""
+        """The transactions up to which dependencies are settled."""
         self._pause = SELDOM_SECONDS
 
     async def run_once(self) -> dict[str, int]:
@@ -51,9 +53,9 @@ REPAIR_ROUNDS = 12
 
 
 class LaneCleaner:
-    """Delete empty lanes, then repair lanes for a minute.
+    """The step that deletes empty lanes, and then repairs lanes for a minute.
 
-    A job enqueued during the deletion would otherwise be invisible to workers.
+    Without the repair, a job that was enqueued during the deletion would be invisible to workers.
     """
 
     name = "lanes"
@@ -83,6 +85,8 @@ BULK_INTERVAL_SECONDS = 0.2
 
 
 class BulkChangeRunner:
+    """The step that advances bulk changes of jobs."""
+
     name = "retrier"
 
     def __init__(self, line: ReconnectingConnection) -> None:
@@ -117,8 +121,10 @@ ADOPT_INTERVAL_SECONDS = 30.0
 
 
 class Adopter:
-    """Creating a definition adopts the queued jobs of its kind; this finds the jobs of transactions that were
-    open at that moment.
+    """The step that adopts queued jobs for new definitions.
+
+    Creating a definition adopts the queued jobs of its kind. This step finds the jobs of transactions that
+    were open at that moment.
     """
 
     name = "adopter"
@@ -138,6 +144,8 @@ EXPIRE_BATCH = 1000
 
 
 class Expirer:
+    """The step that ends jobs whose payload only newer code accepts and that no worker could run in time."""
+
     name = "expirer"
 
     def __init__(self, line: ReconnectingConnection, settings: Settings) -> None:
@@ -161,6 +169,8 @@ ERASE_INTERVAL_SECONDS = 0.5
 
 
 class Eraser:
+    """The step that advances erasures."""
+
     name = "eraser"
 
     def __init__(self, line: ReconnectingConnection) -> None:

@@ -23,11 +23,10 @@ PATIENT_SECONDS = 1.0
 
 class Keeper:
     def __init__(self, url: str, settings: Settings, more: Sequence[Step] = ()) -> None:
-        """``more``: additional steps to run."""
+        """Create the steps. ``more`` are additional steps to run."""
         making, guarding, counting = (ReconnectingConnection(url, "keeper") for _ in range(3))
-        retaining = ReconnectingConnection(
-            url, "retainer"
-        )  # what may take its time has a line of its own: no job waits for it
+        # Retention can be slow, so it has its own connection: no other step waits for it.
+        retaining = ReconnectingConnection(url, "retainer")
         self._lines = [making, guarding, counting, retaining]
         self._crowd = PollPacer()
         self._bells = bells = WakeupListener(
@@ -78,12 +77,12 @@ class Keeper:
             self.matcher,
             self.scheduler,
             self.lanes,
-            self.retainer,  # without its partitions what ends would go astray
+            self.retainer,  # without its partitions, finished jobs go to the default partition
         )
 
     @property
     def _patient(self) -> tuple[Step, ...]:
-        """Steps that may wait until a starting worker has claimed its first jobs."""
+        """The steps that may start after a starting worker has claimed its first jobs."""
         return (
             self.adopter,
             self.expirer,

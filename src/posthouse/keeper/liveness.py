@@ -18,7 +18,11 @@ from posthouse.storage.queries import Db, database_now
 
 
 class OutageDetector:
-    """``pace``: the planned seconds between two polls; a longer gap starts the wait again."""
+    """A detector of gaps in this keeper's polls, such as an outage of the database.
+
+    After a gap, workers get the grace period to renew their leases. ``pace`` returns the planned seconds
+    between two polls.
+    """
 
     def __init__(self, grace: float, pace: Callable[[], float]) -> None:
         self._grace = timedelta(seconds=grace)
@@ -28,14 +32,14 @@ class OutageDetector:
         self._blind_until = 0.0
 
     async def settled(self, connection: Db) -> bool:
-        """Return whether it has."""
+        """Return whether there was no gap during the last grace period."""
         now = await database_now(connection)
         return now - self.see(now) >= self._grace
 
     def see(self, now: datetime) -> datetime:
-        """Record a poll at this time of the database; the local clock stops during suspend.
+        """Record a poll, and return the time since which there was no gap.
 
-        Returns since when there was no gap.
+        Times are of the database, because the local monotonic clock stops while the machine is suspended.
         """
         gap = self._grace + timedelta(seconds=self._pace())
         if self._since is None or self._seen is None or now - self._seen > gap:
@@ -44,7 +48,7 @@ class OutageDetector:
         return self._since
 
     def cut_off(self) -> None:
-        """Record that this keeper lost the database; workers get the grace period to renew their leases."""
+        """Record that this keeper lost the database: workers get the grace period to renew their leases."""
         self._seen = None
         self._blind_until = time.monotonic() + self._grace.total_seconds()
 
@@ -58,7 +62,10 @@ _log = logging.getLogger("posthouse.keeper")
 
 
 class WorkerMonitor:
-    """``on_loss`` is called when a worker was lost, so that its jobs are rescued at once."""
+    """The step that detects lost and returned workers.
+
+    ``on_loss`` is called when a worker was lost, so that its jobs are rescued at once.
+    """
 
     name = "watch"
 
@@ -77,7 +84,7 @@ class WorkerMonitor:
     async def run_once(self) -> dict[str, int]:
         try:
             if self._lookout.blind:
-                await self._line.run(database_now)  # a broken connection is better found out now than later
+                await self._line.run(database_now)  # notices a broken connection now
                 return {"went_offline": 0, "came_back": 0}
             gone, back = await self._line.run(self._look)
             if gone:
@@ -107,6 +114,8 @@ class WorkerMonitor:
 
 
 class Rescuer:
+    """The step that rescues the jobs of lost workers and expired leases."""
+
     name = "rescuer"
 
     def __init__(
@@ -116,7 +125,7 @@ class Rescuer:
         lookout: OutageDetector,
         on_rescue: Callable[[], None],
     ) -> None:
-        """``on_rescue`` is called when jobs were rescued, which are due soon."""
+        """Create the step. ``on_rescue`` is called when jobs were rescued, because they are due soon."""
         self._line = line
         self._settings = settings
         self._lookout = lookout
@@ -124,11 +133,11 @@ class Rescuer:
         self._pause = settings.rescue_seconds
         self._due_at = 0.0
         self.has_leases = True
-        """Whether any job was running at the last look; otherwise none can be lost."""
+        """Whether any job was running at the agenda's last poll; otherwise no job can be lost."""
 
     @property
     def is_due(self) -> bool:
-        """Whether its interval has passed since the last search."""
+        """Whether the interval since the last search has passed."""
         return time.monotonic() >= self._due_at
 
     async def run_once(self) -> dict[str, int]:
@@ -142,7 +151,7 @@ class Rescuer:
             raise
         if rescued:
             self._on_rescue()
-        # Finding expired leases reads all of running: the longer that takes, the less often it is done.
+        # The search for expired leases reads the whole table running: the longer it takes, the rarer it is.
         self._pause = max(self._settings.rescue_seconds, 20 * (time.monotonic() - started))
         self._due_at = time.monotonic() + self._pause
         return {"rescued": rescued}

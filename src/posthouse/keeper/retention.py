@@ -37,13 +37,13 @@ SHORTEST_REST = 0.01
 
 
 class PageStep(Protocol):
-    """A function that processes some pages from this one on and returns the next page."""
+    """A function that processes some pages, starting with ``page``, and returns the next page."""
 
     def __call__(self, connection: Db, *, page: int) -> Awaitable[int | None]: ...
 
 
 class Busy(Exception):
-    """The table is constantly in use: the next round tries again."""
+    """The table is in use all the time; the next round tries again."""
 
 
 def _untold(due: RetentionStep, share: float) -> None:
@@ -51,8 +51,10 @@ def _untold(due: RetentionStep, share: float) -> None:
 
 
 class RetentionRun:
-    """One round of retention. ``rest``: the pause after each step, as a share of its duration, which leaves
-    room for autovacuum and other I/O. ``told`` is called with the progress of each item.
+    """One round of retention.
+
+    ``rest`` is the pause after each step, as a share of the step's duration; it leaves time for autovacuum
+    and other I/O. ``told`` is called with the progress of each item.
     """
 
     def __init__(
@@ -70,7 +72,7 @@ class RetentionRun:
         self.counts: Counter[str] = Counter(dropped=0, shrunk=0, deleted=0, busy=0)
 
     async def run(self) -> dict[str, int]:
-        """Process all due items; a table that is in use is left for the next round."""
+        """Process all due items. A table that is in use is left to the next round."""
         busy: set[str] = set()
         for due in await self._do(lambda c: plan(c, self._days)):
             if due.relation in busy:
@@ -125,7 +127,7 @@ class RetentionRun:
         await self._walk(due, due.name, step)
 
     async def _walk(self, due: RetentionStep, name: str, step: PageStep) -> None:
-        """Process a table, some pages at a time."""
+        """Process a table, some pages at a time, and report the progress."""
         page: int | None = 0
         pages = await self._do(lambda c: count_pages(c, name))
         while page is not None:
@@ -137,7 +139,10 @@ class RetentionRun:
             self.counts["deleted"] += rows
 
     async def _insist(self, work: Callable[[Db], Awaitable[T]], *, missing: bool | None = False) -> T:
-        """Try a few times to lock the table. ``missing`` is the result that means it is locked."""
+        """Call ``work`` until it can lock the table, at most ``TRIES`` times.
+
+        ``missing`` is the result that means that the table is in use.
+        """
         for _ in range(TRIES):
             answer = await self._do(work)
             if answer is not missing:
@@ -158,11 +163,14 @@ class RetentionRun:
 
 RETENTION_INTERVAL_SECONDS = 600.0
 REST = 1.0
-"""After each step as long a pause as it took."""
+"""The pause after each step, as a share of the step's duration."""
 
 
 class RetentionService:
-    """Uses its own connection, closed after each round, so that no other step waits for a long one."""
+    """The step that creates partitions and deletes old data.
+
+    It has its own connection, which is closed after each round, so that no other step waits for a long round.
+    """
 
     name = "retainer"
 

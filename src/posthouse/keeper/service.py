@@ -1,4 +1,4 @@
-"""How a service of the keeper runs: its loop, its pace, and what wakes it."""
+"""The loop that runs a step of the keeper: its pace, and its wakeups."""
 
 from __future__ import annotations
 
@@ -17,10 +17,14 @@ from posthouse.storage.queries import query
 from posthouse.waiting import wait_for_event
 
 FULL_RATE_KEEPERS = 4
-"""So many keepers look at full pace; with more, each looks less often and all together as often."""
+"""Up to this many keepers poll at full rate. With more, each polls less often, so that their total rate does
+not grow.
+"""
 
 
 class PollPacer:
+    """The factor by which this keeper lengthens its pauses, because other keepers poll too."""
+
     def __init__(self) -> None:
         self.patience = 1.0
 
@@ -32,7 +36,8 @@ _log = logging.getLogger("posthouse.keeper")
 
 ERROR_BACKOFF_SECONDS = 0.5
 SELDOM_SECONDS = 15.0
-"""The pause of a step whose bell rings when there is something to do: for what the agenda does not see."""
+"""The pause of a step that is woken when it has work. The step then finds work that the agenda does not see.
+"""
 
 Observe: TypeAlias = Callable[[str, float, bool], None]
 _observe: Observe | None = None
@@ -40,23 +45,23 @@ _observe: Observe | None = None
 
 def set_service_observer(observe: Observe) -> None:
     """Call ``observe`` after each step with its name, its duration and whether it failed."""
-    global _observe  # noqa: PLW0603 - a process is measured or it is not
+    global _observe  # noqa: PLW0603 - one observer per process
     _observe = observe
 
 
 class Step(Protocol):
-    """A step of the keeper. ``run_once`` does the pending work and returns counts."""
+    """A step of the keeper. ``run_once`` does the pending work and returns counts of it."""
 
     name: str
 
     async def run_once(self) -> dict[str, int]: ...
     def pause(self) -> float:
-        """Seconds until the next step."""
+        """Return the seconds until the next run."""
         ...
 
 
 async def run_service(step: Step, crowd: PollPacer, bell: asyncio.Event, *, after: float = 0.0) -> None:
-    """Run the step repeatedly, after its pause or when its bell is set."""
+    """Run the step repeatedly: after its pause, or earlier if ``bell`` is set."""
     await wait_for_event(bell, after * _about_one())
     while True:
         bell.clear()
@@ -86,10 +91,10 @@ def _about_one() -> float:
 
 
 class WakeupListener:
-    """One event per step, by its name.
+    """The events that wake the steps, by the name of the step.
 
-    ``heard``: the steps to run on a notification, by the name that was passed to ``posthouse.wake``. Nothing
-    is heard behind a pooler.
+    ``heard`` maps the names that are passed to ``posthouse.wake`` to the steps to wake. Behind a pooler, no
+    notifications arrive.
     """
 
     def __init__(self, url: str, heard: Mapping[str, str]) -> None:
@@ -112,7 +117,7 @@ class WakeupListener:
 
     async def _begin(self, connection: AsyncConnection[Any]) -> None:
         await connection.execute(query("request_wakeup"), (list(self._heard),))
-        self.ring(*self._heard.values())  # for events that came before listening began
+        self.ring(*self._heard.values())  # for events that were stored before listening began
 
     def _hear(self, _: str, name: str) -> None:
         if name in self._heard:

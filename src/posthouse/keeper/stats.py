@@ -1,4 +1,4 @@
-"""Services that count: sample each minute, and move failures into their groups."""
+"""Steps that record samples of each minute and move failures into their groups."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ FORGET_SECONDS = 3600.0
 
 
 class Sampler:
+    """The step that records the samples of each minute, and deletes old ones."""
+
     name = "sampler"
 
     def __init__(self, line: ReconnectingConnection, settings: Settings) -> None:
@@ -44,6 +46,8 @@ GROUP_BATCH = 5000
 
 
 class FailureGrouper:
+    """The step that moves failures into their groups, and deletes old groups."""
+
     name = "grouper"
 
     def __init__(self, line: ReconnectingConnection, settings: Settings) -> None:

@@ -43,13 +43,13 @@ from posthouse.storage.triggers import (
 )
 
 UNREADABLE = timedelta(hours=1)
-"""A schedule that cannot be read is looked at again after this: perhaps by a keeper that knows its zone."""
+"""When to retry an invalid schedule: another keeper may know its time zone."""
 NEVER = timedelta(days=366)
-"""And one whose calendar has ended after this."""
+"""When to check a schedule again that has no next run."""
 
 
 class Timetable:
-    """A trigger (its row as JSON) and the rules of its kind of job."""
+    """The due runs of a schedule, from its trigger (the row as JSON) and the rules of its job kind."""
 
     def __init__(
         self, trigger: Mapping[str, Any], rules: StoredDefinition | None, payload_limit: int
@@ -102,12 +102,14 @@ _log = logging.getLogger("posthouse.keeper")
 
 SCHEDULE_BATCH = 200
 SOON_SECONDS = 1.0
-"""It waits itself for runs that are due within this time; the agenda finds the others when they are."""
+"""The scheduler waits for runs that are due within this time. For later runs, the agenda wakes it in time."""
 SHORTEST_PAUSE = 0.01
 THOROUGH_SECONDS = 60.0
 
 
 class Scheduler:
+    """The step that creates the jobs of due schedules."""
+
     name = "scheduler"
 
     def __init__(self, line: ReconnectingConnection, settings: Settings, crowd: PollPacer) -> None:
@@ -123,7 +125,7 @@ class Scheduler:
     def pause(self) -> float:
         if self._pause > SOON_SECONDS:
             return SELDOM_SECONDS
-        # The loop multiplies the pause by the patience; that must not delay a run.
+        # run_service multiplies the pause by the patience, which must not delay a run.
         return self._pause / self._crowd.patience
 
     async def _look(self, connection: Db) -> dict[str, int]:
@@ -134,7 +136,7 @@ class Scheduler:
         keys = sorted({trigger["definition_key"] for trigger in look.triggers})
         rules = {item.key: item for item in await load_rules(connection, keys)} if keys else {}
         counts = Counter({"fired": 0, "skipped": 0, "errors": 0})
-        random.shuffle(look.triggers)  # so that several keepers share a crowded minute
+        random.shuffle(look.triggers)  # so that several keepers share the work of a busy minute
         self._pause = SELDOM_SECONDS
         self._look_again_in(0.0 if len(look.triggers) >= SCHEDULE_BATCH else look.next_in)
         for trigger in look.triggers:
@@ -144,7 +146,7 @@ class Scheduler:
     async def _see_to(
         self, connection: Db, trigger: Mapping[str, Any], rules: Mapping[str, StoredDefinition], now: datetime
     ) -> dict[str, int]:
-        """Create the due jobs of a trigger. An error must not delay other triggers."""
+        """Create the due jobs of a trigger. An error is logged and must not delay other triggers."""
         timetable = Timetable(trigger, rules.get(trigger["definition_key"]), self._payload_limit)
         runs, next_at = timetable.due(now)
         self._look_again_in((next_at - now).total_seconds())
@@ -164,10 +166,12 @@ class Scheduler:
 
 
 EVENT_BATCH = 100
-"""Few at a time: those that promote jobs and run schedules share the line."""
+"""Small, because the promoter and the scheduler share the connection."""
 
 
 class Matcher:
+    """The step that creates the jobs of event triggers."""
+
     name = "matcher"
 
     def __init__(self, line: ReconnectingConnection, settings: Settings) -> None:
@@ -211,7 +215,7 @@ class Matcher:
             kind = rules.get(trigger["definition_key"])
             context = event_context(event, from_json(taken.context or "{}"))
             payload = filled(trigger, context, kind, event_values(event), self._payload_limit)
-        except (PosthouseError, ValueError) as error:  # ValueError: the context is no JSON that we can read
+        except (PosthouseError, ValueError) as error:  # ValueError: the context is not valid JSON
             return {**result, "error": f"{error}"}
         request = event_request(trigger, event, payload)
         return {**result, "content": _digest(payload), "request": request}

@@ -26,24 +26,24 @@ _STACKS_LIMIT = 16_000
 
 
 class Owner(Protocol):
-    """The supervisor, as a child sees it."""
+    """The interface of the supervisor for its children."""
 
     def on_message(self, child: WorkerChild, message: Mapping[str, Any]) -> None: ...
     def on_end(self, child: WorkerChild, code: int) -> None: ...
 
 
 class WorkerChild:
-    """One worker in a process of its own."""
+    """A worker in its own process."""
 
     def __init__(self, owner: Owner, number: int, spec: Mapping[str, Any], warden: Warden) -> None:
         self._owner = owner
         self.number = number
         self.started_at = time.monotonic()
         self.worker_id: UUID | None = None
-        """Known when the worker has started."""
+        """Set when the worker has started."""
         self.name = f"#{number}"
         self.is_leaving = False
-        """Whether it is being replaced, or was told by an operator to stop."""
+        """Whether the child is being replaced, or is drained by an operator."""
         self.is_killed = False
         self.silent_since: tuple[float, float] | None = None
         self.metrics = ""
@@ -51,7 +51,7 @@ class WorkerChild:
         self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._loop = asyncio.get_running_loop()
         self._received = b""
-        self._stacks: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - open for as long as it runs
+        self._stacks: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process runs
         memory = shared_memory()
         self.status = Status(memory)
         self._socket, theirs = socket.socketpair()
@@ -79,7 +79,7 @@ class WorkerChild:
             self._socket.send(json.dumps(message).encode() + b"\n")
 
     def ask_for_metrics(self) -> asyncio.Future[None]:
-        """Return a future that ends when ``metrics`` are new."""
+        """Request metrics, and return a future that is done when ``metrics`` is updated."""
         if self.measured is None or self.measured.done():
             self.measured = self._loop.create_future()
             self.send(metrics=True)
@@ -96,7 +96,7 @@ class WorkerChild:
                 os.kill(self.pid, STACKS)
 
     def stacks(self) -> str:
-        """Return what the process wrote of its threads when it was asked, or when it crashed."""
+        """Return the stacks of its threads that the process wrote on request, or when it crashed."""
         self._stacks.seek(0)
         return self._stacks.read(_STACKS_LIMIT).decode(errors="replace")
 
@@ -121,6 +121,6 @@ class WorkerChild:
         self._owner.on_end(self, code)
 
     def close(self) -> None:
-        """Free what was needed to find out why the process ended."""
+        """Close the file and the memory that show why the process ended."""
         self._stacks.close()
         self.status.close()

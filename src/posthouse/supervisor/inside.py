@@ -1,4 +1,4 @@
-"""The child's end: shows that the process runs, and does what the supervisor says."""
+"""The child's end: report that the process runs, and handle the messages of the supervisor."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MEGABYTE = 1024 * 1024
 
 
 class Inside:
-    """The connection with the supervisor. A thread of its own serves it."""
+    """The connection to the supervisor, served by a separate thread."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(fileno=FIRST_DESCRIPTOR)
@@ -56,7 +56,7 @@ class Inside:
     def _read(self) -> None:
         data = self._socket.recv(65536)
         if not data:
-            os._exit(1)  # the supervisor is gone, and its guardian kills this process
+            os._exit(1)  # the supervisor has ended, and its guardian would kill this process
         self._received += data
 
     def send(self, **message: Any) -> None:
@@ -64,7 +64,7 @@ class Inside:
             self._socket.sendall(json.dumps(message).encode() + b"\n")
 
     def serve(self, worker: Worker) -> None:
-        """Show from now on that the worker runs. Called in the thread of its event loop."""
+        """Start to report that the worker runs. Must be called in the thread of the worker's event loop."""
         self.status.take_slot()
         self.status.note_loop()
         faulthandler.enable(self._stacks)
@@ -94,7 +94,7 @@ class Inside:
 
 
 async def worn_out(worker: Worker) -> str:
-    """Wait until the worker has run ``max_jobs`` or its process has ``max_rss_mb``; return which."""
+    """Wait until the worker has run ``max_jobs`` or its process uses ``max_rss_mb``; return the reason."""
     settings = worker.settings
     if not (settings.max_jobs or settings.max_rss_mb):
         await asyncio.Event().wait()
@@ -107,7 +107,7 @@ async def worn_out(worker: Worker) -> str:
 
 
 def memory_mb() -> float:
-    """Return the resident memory of this process."""
+    """Return the resident memory of this process in MB."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:  # macOS, where only the peak is known

@@ -1,4 +1,4 @@
-"""How long a worker may be silent, and what blocks one that is."""
+"""Compute how long a worker may be silent, and find the jobs that block a silent worker."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ async def find_blockers(pid: int, running: Mapping[int, Sequence[UUID]]) -> Sequ
     """Return the jobs that block the process ``pid``; None if it could be any of its jobs.
 
     ``running`` are the jobs whose handlers run, by thread, the event loop first. The thread that uses the
-    CPU time of the process holds the interpreter's lock, and its jobs are the blockers. If no thread uses
-    any, it is what the event loop runs, or the only thread with a job. A process that was stopped by a
-    signal has no blockers.
+    CPU time of the process holds the interpreter's lock, and its jobs are the blockers. If no thread uses CPU
+    time, the blockers are the jobs in the event loop, or those of the only thread with jobs. A process that
+    was stopped by a signal has no blockers.
     """
     before = _thread_times(pid)
     for _ in range(SAMPLES):
@@ -41,7 +41,7 @@ async def find_blockers(pid: int, running: Mapping[int, Sequence[UUID]]) -> Sequ
 
 
 def _thread_times(pid: int) -> dict[int, tuple[str, int]]:
-    """Return the state and the CPU time of each thread; nothing where there is no /proc."""
+    """Return the state and the CPU time of each thread; empty on systems without /proc."""
     found: dict[int, tuple[str, int]] = {}
     for folder in Path(f"/proc/{pid}/task").glob("*"):
         try:
@@ -58,17 +58,19 @@ SHORTEST_TICK = 0.1
 
 
 def silence_limit(settings: Settings) -> float:
-    """Return how long a child may be silent: it is killed before its leases expire, or all its jobs would
-    count a crash. A heartbeat renews only leases that are older than half an interval.
+    """Return how long a child may be silent.
+
+    A stuck child is killed before its leases expire; otherwise all its jobs would count a crash. A heartbeat
+    renews only leases that are older than half an interval.
     """
     lasts = settings.lease_seconds - 1.5 * settings.heartbeat_seconds
     return max(0.85 * lasts - SAMPLE_SECONDS, 4 * SHORTEST_TICK)
 
 
 def tick_seconds(settings: Settings) -> float:
-    """Return how often a child shows that it runs, and how often the supervisor looks.
+    """Return how often a child reports that it runs, and how often the supervisor checks that.
 
-    A small share of the limit, so that a stuck child is still found before its leases expire: the supervisor
-    may notice the silence one tick late, and its end another tick late.
+    The interval is a small share of the limit, so that a stuck child is killed before its leases expire: the
+    supervisor may notice the start of the silence one tick late, and the end of the limit another tick late.
     """
     return max(SHORTEST_TICK, min(LONGEST_TICK, silence_limit(settings) / 16))

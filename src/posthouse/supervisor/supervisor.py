@@ -1,4 +1,4 @@
-"""Keeps a number of worker processes running."""
+"""Keep a number of worker processes running."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ _UNSETTLED: tuple[type[Exception], ...] = (TimeoutError, *REJECTED)
 
 
 class Settling:
-    """Ends workers in the database, or through the server; a keeper rescues the jobs if that fails."""
+    """The settling of a killed worker's jobs, in the database or through the server.
+
+    If settling fails, a keeper rescues the jobs.
+    """
 
     def __init__(self, connect: Callable[[UUID], Backend], crash_limit: int) -> None:
         self._connect = connect
@@ -38,14 +41,14 @@ class Settling:
 
     @classmethod
     def remote(cls, settings: Settings) -> Settling:
-        from posthouse.worker.remote import HttpBackend  # noqa: PLC0415 - an extra; now, because a stop has no time
+        from posthouse.worker.remote import HttpBackend  # noqa: PLC0415 - optional; imported before a stop
 
         return cls(lambda worker_id: HttpBackend(worker_id, settings), settings.crash_limit)
 
     async def end_worker(
         self, worker_id: UUID, blockers: Sequence[UUID] | None, error: Mapping[str, Any], *, within: float
     ) -> None:
-        """Count a crash for the blockers (None: for all jobs of the worker) and release its other jobs."""
+        """Count a crash for the blockers (None: all jobs of the worker), and release the other jobs."""
         backend = self._connect(worker_id)
         leases = backend.leases()
         try:
@@ -84,10 +87,10 @@ MEASURE_SECONDS = 1.0
 
 
 class Supervisor:
-    """Starts the children, replaces those that end or are stuck, and stops them.
+    """The supervisor: starts the children, replaces those that end or are stuck, and stops them.
 
-    ``spec`` says what the children run: see posthouse.cli.child. The first child reports the settings of
-    the application, and ``on_loaded`` returns how to settle jobs with them; then the others start.
+    ``spec`` defines what the children run: see posthouse.cli.child. The first child reports the settings of
+    the application, from which ``on_loaded`` creates the Settling; then the other children start.
     """
 
     def __init__(self, spec: Mapping[str, Any], on_loaded: Callable[[Settings], Awaitable[Settling]]) -> None:
@@ -104,26 +107,26 @@ class Supervisor:
         self._was_ready = False
         self.children: list[WorkerChild] = []
         self.settings: Settings | None = None
-        """Known when the first child has loaded the application."""
+        """Set when the first child has loaded the application."""
         self.failed: asyncio.Event = asyncio.Event()
         """Set when no worker can run; ``exit_code`` says how the child ended."""
         self.drained: asyncio.Event = asyncio.Event()
         """Set when operators have drained all workers."""
         self.exit_code = 0
         self.error: PosthouseError | None = None
-        """Why no worker can run, if the supervisor found out itself."""
+        """Why no worker can run, if the error occurred in the supervisor."""
         self.on_metrics_end: Callable[[str], None] = lambda _: None
         """Called with the last metrics of a child that has ended."""
         self.ran_at = time.monotonic()
-        """When the supervisor last looked at its children."""
+        """When the supervisor last checked its children."""
 
     def start(self) -> None:
-        """Start the first child; the others start when it has loaded the application."""
+        """Start the first child. The others start when the first one has loaded the application."""
         self._add(1)
         self._spawn(self._watch())
 
     async def ready(self) -> bool:
-        """Wait until all children have started; return False if they cannot."""
+        """Wait until all children have started. Return False if they cannot start."""
         while not (self.failed.is_set() or self.drained.is_set() or self._all_ready()):
             self._changed.clear()
             await self._changed.wait()
@@ -178,20 +181,20 @@ class Supervisor:
         if self.settings is None:
             self._settling = await self._on_loaded(settings)
             self.settings = settings
-            self.ran_at = time.monotonic()  # until now it slept longer than a short lease allows
+            self.ran_at = time.monotonic()  # the ticks before may exceed a short lease
             for number in range(2, settings.process_count() + 1):
                 self._add(number)
         child.send(go=True)
 
     async def measure(self) -> list[str]:
-        """Return the metrics of each child, or those of the last time if it does not answer soon."""
+        """Return the metrics of each child, or its previous ones if it does not respond in time."""
         asked = [child.ask_for_metrics() for child in self.children if child.is_ready]
         if asked:
             await asyncio.wait(asked, timeout=MEASURE_SECONDS)
         return [child.metrics for child in self.children if child.metrics]
 
     def problems(self) -> list[str]:
-        """Return what stands still, for the liveness probe. Called from any thread."""
+        """Return the loops that are stuck, for the liveness probe. Can be called from any thread."""
         if self.settings is None:
             return []
         now, limit = time.monotonic(), self.settings.lease_seconds
@@ -241,7 +244,7 @@ class Supervisor:
             self._add(number)
 
     async def _watch(self) -> None:
-        """Look at all children again and again."""
+        """Check all children at each tick."""
         while True:
             tick = LONGEST_TICK if self.settings is None else tick_seconds(self.settings)
             await asyncio.sleep(tick)
@@ -253,7 +256,7 @@ class Supervisor:
                     self._spawn(self._kill(child, reason))
 
     def _trouble(self, child: WorkerChild, tick: float) -> str | None:
-        """Return why the child must be killed."""
+        """Return why the child must be killed, or None."""
         now = time.monotonic()
         if self.settings is None or not child.is_ready:
             late = now - child.started_at > START_SECONDS
@@ -267,7 +270,7 @@ class Supervisor:
         return None
 
     def _silence(self, child: WorkerChild, tick: float) -> float:
-        """Return how long the child was silent while this process looked: both may have been suspended."""
+        """Return how long the child was silent while this process ran: both may have been suspended."""
         alive_at = child.status.alive_at
         if child.silent_since is None or child.silent_since[0] != alive_at:
             child.silent_since = (alive_at, 0.0)

@@ -53,6 +53,8 @@ async def download(
 
 
 class PostgresArtifactStore:
+    """The artifact store of a worker with a database connection."""
+
     def __init__(self, url: str, settings: Settings) -> None:
         self._line = ReconnectingConnection(url, "artifacts")
         self._store = store_for(settings)

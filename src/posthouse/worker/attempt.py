@@ -1,4 +1,4 @@
-"""One attempt of a job, as its worker sees it: the claimed row, the lease, and how the attempt is to end."""
+"""One attempt of a job in its worker: the claimed row, the lease, and the state of the attempt."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from posthouse.worker.services import JobServices
 
 LEASE_LOST_GRACE_SECONDS = 0.5
-"""How long a handler may continue after its lease was lost: its next call on the job raises LeaseLost."""
+"""How long a handler may continue after its lease was lost. Its next call on the job raises LeaseLost."""
 
 
 class Attempt:
-    """The state of an attempt. Times are of the monotonic clock. Its handler gets a ``Job`` made of it."""
+    """The state of an attempt; the handler receives a ``Job`` made of it. Times are monotonic."""
 
     __slots__ = (
         "_payload", "claimed_at", "command_output", "deadline", "followups", "has_reports", "hex_id",
@@ -51,7 +51,7 @@ class Attempt:
         self.is_cancel_requested = False
         self.is_finished = False
         self.is_committing = False
-        """Whether a transaction completes the job: a heartbeat without a lease may have met this commit."""
+        """Whether a transaction completes the job: a heartbeat without a lease may have seen its commit."""
         self.has_reports = False
         """Whether the handler has reported or logged anything."""
         self.pending_report: PendingReport | None = None
@@ -116,7 +116,7 @@ class Attempt:
         return f"[{','.join(self.followups)}]" if self.followups else None
 
     def get_pending_report(self) -> PendingReport:
-        """Return the report to add to, created by the first report."""
+        """Return the pending report, and create it on the first call."""
         self.has_reports = True
         if self.pending_report is None:
             self.pending_report = PendingReport()
@@ -130,8 +130,9 @@ class Attempt:
         )
 
     def mark_lease_lost(self) -> None:
-        """Record that the lease is lost. The handler's next call raises LeaseLost; if it continues, it is
-        stopped.
+        """Record that the lease is lost.
+
+        The handler's next call raises LeaseLost. A handler that continues is stopped.
         """
         self.get_pending_report().is_lease_lost = True
         self.lease_expires_at = min(self.lease_expires_at, time.monotonic() + LEASE_LOST_GRACE_SECONDS)
@@ -146,8 +147,9 @@ class Attempt:
             raise self.lease_lost_error()
 
     def run_in_loop(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Return the coroutine to be awaited; in a thread, run it on the worker's loop and return its
-        result.
+        """Return the coroutine in an event loop; in a thread, run it on the worker's loop.
+
+        In a thread, the result of the coroutine is returned.
         """
         if is_in_loop():
             return work

@@ -1,7 +1,7 @@
 """Interface between a worker and its job store: the database (postgres.py), or a Posthouse server (remote/).
 
-Calls are idempotent: ids and tokens identify them. After AWAY the call may have taken effect: retry it. After
-REFUSED nothing changed: do not retry.
+Calls are idempotent: ids and tokens identify them. After UNREACHABLE the call may have taken effect: retry
+it. After REJECTED nothing changed: do not retry.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ REJECTED: tuple[type[Exception], ...] = (psycopg.Error, Refused)
 
 
 class LeaseTiming(NamedTuple):
-    """When a worker stops using a lease: a tenth before the database lets it expire. What still runs then
-    must be gone within half of that tenth.
+    """The times that a worker derives from the lease duration.
+
+    The worker gives up a lease when a tenth of its duration is left. A handler that still runs then must stop
+    within half of that tenth.
     """
 
     lease_seconds: float
@@ -41,11 +43,11 @@ class LeaseTiming(NamedTuple):
 
 
 class LeaseStore(Protocol):
-    """Claims jobs and writes their outcomes."""
+    """The store from which jobs are claimed and to which their outcomes are written."""
 
     lease_seconds: float
     grace_seconds: float
-    """How long jobs may continue after a lease that could not be renewed; known once announced."""
+    """How long jobs may continue after their lease could not be renewed. Set by ``announce``."""
 
     async def claim(
         self,
@@ -86,7 +88,7 @@ class LeaseStore(Protocol):
 
 
 class AttemptStore(Protocol):
-    """Stores what running jobs report."""
+    """The store for the reports of running jobs."""
 
     lease_seconds: float
 
@@ -103,20 +105,22 @@ class HeartbeatConnection(Protocol):
     """The connection of the heartbeat thread."""
 
     watched: bool
-    """Whether keepers notice at once when the connection ends, and may declare this worker dead."""
+    """Whether keepers notice at once when the connection ends, and may then declare this worker lost."""
 
     def beat(self, ids: Sequence[str], tokens: Sequence[str]) -> list[tuple[str, str]]:
-        """Renew leases. Returns the hex ids of jobs that need an action, and the action."""
+        """Renew leases. Return the hex ids of jobs that need an action, and the action."""
         ...
 
     def wait(self, wakeup: int, seconds: float) -> None:
-        """Wait until the descriptor ``wakeup`` is readable; raise AWAY if the connection ends meanwhile."""
+        """Wait until the descriptor ``wakeup`` is readable. Raise UNREACHABLE if the connection ends."""
         ...
 
 
 class NotificationCallbacks(NamedTuple):
-    """Callbacks: jobs may be ready, a job is to be canceled, listening has started,
-    definitions have changed.
+    """The callbacks of a listener.
+
+    ``work``: jobs may be ready. ``cancel``: a job must be canceled. ``listening``: listening has started.
+    ``definitions``: definitions have changed.
     """
 
     work: Callable[[], None]
@@ -126,7 +130,7 @@ class NotificationCallbacks(NamedTuple):
 
 
 class Listener(Protocol):
-    """Receives notifications about ready jobs, cancellations and changed definitions."""
+    """A listener for notifications about ready jobs, cancellations and changed definitions."""
 
     @property
     def works(self) -> bool:
@@ -142,7 +146,7 @@ class Listener(Protocol):
 
 
 class ArtifactStore(Protocol):
-    """Stores the artifacts of jobs."""
+    """The store for the artifacts of jobs."""
 
     async def put(self, job_id: UUID, token: UUID, name: str, path: Path) -> dict[str, Any]: ...
     async def get(
@@ -152,7 +156,7 @@ class ArtifactStore(Protocol):
 
 
 class Backend(Protocol):
-    """Creates the connections of one worker."""
+    """A factory for the connections of one worker."""
 
     process_url: str | None
     """Database URL for transactions in job processes, or None if there are none."""
@@ -164,7 +168,10 @@ class Backend(Protocol):
     def pulse(self) -> AbstractContextManager[HeartbeatConnection]: ...
     def listener(self, queues: set[str], tell: NotificationCallbacks) -> Listener: ...
     async def dispatch(self, claimants: Sequence[Claimant]) -> Sequence[Reader]:
-        """Return the readers of hints, to be run. None in database mode: the listener wakes the claimants."""
+        """Return the readers of hints, which the worker must run.
+
+        There are none in database mode, where the listener wakes the claimants.
+        """
         ...
 
     async def close(self) -> None: ...

@@ -9,9 +9,11 @@ from posthouse.storage.leases import ReadyBatch
 from posthouse.worker.handlers import JobDefinition
 
 MAX_LINGERS = 10
-"""While jobs keep arriving, or limits allow only part of a batch, it waits for this many lingers at most."""
+"""Maximum wait for a batch, in multiples of the linger time, while jobs keep arriving or limits allow only a
+part of the batch.
+"""
 LOOK_SECONDS = 0.02
-"""Jobs that arrive are counted at this interval."""
+"""Interval at which ready jobs are counted while they arrive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class BatchClaim:
 
 @dataclass(slots=True)
 class _Wait:
-    """The ready jobs of a kind that are not claimed yet, as they were seen last."""
+    """The state of the ready, unclaimed jobs of a kind when they were last counted."""
 
     since: float
     changed_at: float
@@ -106,7 +108,7 @@ class Batches:
         return None
 
     def claimed(self, claim: BatchClaim, jobs: int) -> None:
-        """Note how many jobs a claim returned. Kinds take turns: the one that was served comes last."""
+        """Record how many jobs a claim returned. Kinds take turns: a kind that was served comes last."""
         if jobs:
             self._waits.pop(claim.kind, None)
             self._sizes[claim.kind] = self._sizes.pop(claim.kind)

@@ -20,6 +20,8 @@ Report = TypeVar("Report", Success, Settlement)
 
 
 class Completer:
+    """The background writer of outcomes."""
+
     def __init__(self, leases: LeaseStore, on_lost: Callable[[UUID], None]) -> None:
         self._leases = leases
         self._on_lost = on_lost
@@ -41,7 +43,7 @@ class Completer:
         self._wakeup.set()
 
     async def run(self) -> None:
-        """Write until canceled. While Postgres is unreachable, reports wait: each can be repeated safely."""
+        """Write until canceled. While Postgres is unreachable, reports are retried, which is always safe."""
         while True:
             await self._wakeup.wait()
             await self._flush()

@@ -1,4 +1,4 @@
-"""Coroutines whose steps are run by a function, within the task that awaits them."""
+"""Run the steps of a coroutine through a function, within the task that awaits the coroutine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def is_in_loop() -> bool:
-    """Return whether this thread runs an event loop, and so the handler is async."""
+    """Return whether this thread runs an event loop, which means that the handler is async."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -22,7 +22,7 @@ def is_in_loop() -> bool:
 
 @types.coroutine
 def stepped(coroutine: Coroutine[Any, Any, T], run: Callable[..., Any]) -> Generator[Any, Any, T]:
-    """Await a coroutine; ``run`` calls each of its steps, up to the next point at which it waits."""
+    """Await a coroutine. ``run`` calls each of its steps, up to the next point at which it waits."""
     step: Callable[[Any], Any] = coroutine.send
     value: Any = None
     while True:

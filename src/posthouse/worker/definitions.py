@@ -32,7 +32,7 @@ _log = logging.getLogger("posthouse.worker")
 RELOAD_SECONDS = 5.0
 """Maximum delay of a change while no notifications arrive."""
 NOTIFIED_RELOAD_SECONDS = 60.0
-"""The same while they do."""
+"""Maximum delay of a change while notifications arrive."""
 _REMEMBERED = 1024
 _TEXTS = ("message", "traceback", "stdout", "stderr")
 
@@ -46,6 +46,8 @@ class DefinitionSource(Protocol):
 
 
 class DefinitionWatcher:
+    """The current definitions: those in code, with the overrides of operators."""
+
     def __init__(
         self, definitions: Mapping[str, JobDefinition], library: DefinitionSource | None = None
     ) -> None:
@@ -103,9 +105,9 @@ class DefinitionWatcher:
             self._rules[attempt.row.kind].check(attempt.row.payload)
 
     async def fits_newer_code(self, attempt: Attempt, definition: JobDefinition) -> bool:
-        """Return whether a payload that this handler does not accept fits the definition announced last.
+        """Return whether a payload that this handler rejects fits the definition that was announced last.
 
-        Then workers with newer code run, and the job is theirs.
+        If so, workers with newer code are running, and only they can run the job.
         """
         with suppress(*UNREACHABLE):
             await self.reload()
@@ -124,7 +126,7 @@ class DefinitionWatcher:
         return newest is None or newest.accepts(from_json(attempt.row.payload))
 
     def apply_definition(self, request: Request, payload_limit: int) -> Request:
-        """Return a follow-up with overrides applied. Raises if its kind would reject it."""
+        """Return a follow-up with overrides applied. Raise if its kind would reject it."""
         rules = self._rules.get(request.kind)
         if rules is None:
             return request
@@ -141,7 +143,7 @@ class DefinitionWatcher:
         return rules.apply_overrides(request)
 
     def retry(self, kind: str) -> Retry | None:
-        """Return the retry policy that an operator set, or None for the handler's."""
+        """Return the retry policy that an operator has set, or None to use that of the handler."""
         rules = self._rules.get(kind)
         if rules is None:
             return None
@@ -166,25 +168,25 @@ class DefinitionWatcher:
         return PLAIN
 
     def redaction_override(self, kind: str) -> RedactionOverride | None:
-        """Return the operator's redaction rules for a process that only knows the code."""
+        """Return the operator's redaction rules, for a job process, which only knows those in code."""
         rules = self._rules.get(kind)
         if rules is None or not rules.overrides.keys() & {"schema", "redact"}:
             return None
         return rules.schema, rules.redact
 
     def set_redaction_override(self, kind: str, marks: RedactionOverride | None) -> None:
-        """Set the redaction rules in such a process; None: those of the code."""
+        """Set the redaction rules in a job process; None restores those in code."""
         if marks is None:
             self._redactors.pop(kind, None)
         else:
             self._redactors[kind] = redactor_for(marks[0], tuple(marks[1]))
 
     def mask_text(self, attempt: Attempt, text: str, *, cut: bool = False) -> str:
-        """Return a text of this job with the secrets of its payload, and what looks like a secret, masked."""
+        """Mask the secrets of the job's payload in a text, and everything else that looks like a secret."""
         return self.redactor(attempt.row.kind).text(text, self._secrets_of(attempt), cut=cut)
 
     def mask_error(self, attempt: Attempt, error: Mapping[str, Any]) -> dict[str, Any]:
-        """Return an error with secrets masked. Its texts are usually pieces of longer ones."""
+        """Return an error with secrets masked. Its texts may be cut, and so may secrets in them."""
         return {
             name: self.mask_text(attempt, value, cut=True)
             if name in _TEXTS and isinstance(value, str)
@@ -203,7 +205,7 @@ class DefinitionWatcher:
 
 
 class JobMask:
-    """The masks of the jobs of one handler call: secrets of each job are masked for all of them."""
+    """The mask of one handler call: it masks the secrets of all jobs of the call."""
 
     __slots__ = ("_attempts", "_definition_watcher")
 

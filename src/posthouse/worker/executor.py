@@ -32,11 +32,13 @@ _log = logging.getLogger("posthouse.worker")
 
 DEADLINE_CHECK_INTERVAL_SECONDS = 0.1
 SUSPECT_CRASHES = 2
-"""Jobs with which this many workers died run one at a time. Must match posthouse.settle."""
+"""A job is suspect after this many workers died while running it. Suspect jobs run one at a time. Must match
+posthouse.settle.
+"""
 
 
 CALLS_PER_TURN = 32
-"""Handler calls of a slot after which other tasks of the loop get their turn, even if no handler waits."""
+"""Number of handler calls after which a slot yields to other tasks of the loop, even if no handler waits."""
 
 
 STOP_GRACE = 2.5
@@ -50,6 +52,8 @@ class Runner(Protocol):
 
 
 class Executor:
+    """The executor of claimed jobs, with a fixed number of slots."""
+
     def __init__(
         self,
         definitions: Mapping[str, JobDefinition],
@@ -66,9 +70,11 @@ class Executor:
         status: Status | None = None,
         address: Callable[[UUID], str] = lambda _: "",
     ) -> None:
-        """``address`` returns the page of a job in the console, or an empty string; ``status`` shows a
-        supervisor which handlers run. The executors of a worker share ``held`` and ``holding``, which is set
-        while there are jobs in ``held``.
+        """Create the executor.
+
+        The executors of a worker share ``leased`` and ``has_leases``, which is set while there are jobs in
+        ``leased``. ``status`` shows a supervisor which handlers run. ``address`` returns the URL of a job's
+        page in the console, or an empty string.
         """
         self._definitions = definitions
         self._completer = completer
@@ -93,7 +99,7 @@ class Executor:
         """All jobs whose lease this worker holds, by hex id. The heartbeat thread reads it."""
         self.finished = 0
         self.lease_grace = 0.0
-        """How long jobs continue after a lease that could not be renewed: the grace period of the server."""
+        """How long jobs may continue after their lease could not be renewed: the server's grace period."""
         self.on_suspect_end: Callable[[], None] = self._capacity.set
         self.on_batch_end: Callable[[], None] = self._capacity.set
 
@@ -129,12 +135,12 @@ class Executor:
         return any(attempt.row.crashes >= SUSPECT_CRASHES for attempt in self.leased.values())
 
     async def wait_for_capacity(self) -> None:
-        """Wait until a slot or a place in the prefetch queue may be free."""
+        """Wait until there may be room, in a slot or in the prefetch queue."""
         self._capacity.clear()
         await self._capacity.wait()
 
     def signal_capacity(self) -> None:
-        """Let wait_for_capacity return, so that its caller looks at its own state."""
+        """Let wait_for_capacity return, so that its caller checks its own state."""
         self._capacity.set()
 
     def accept(self, attempts: Sequence[Attempt]) -> None:
@@ -152,8 +158,9 @@ class Executor:
         self._start_pending()
 
     def _owns_lease(self, attempt: Attempt) -> bool:
-        """Whether this attempt holds the lease. Compared by identity: a later attempt may
-        have replaced it.
+        """Return whether this attempt holds the lease.
+
+        Compared by identity, because a later attempt of the job may have replaced this one.
         """
         return self.leased.get(attempt.hex_id) is attempt
 
@@ -202,9 +209,9 @@ class Executor:
             self.on_batch_end()
 
     async def _run_slot(self, claimed: list[Attempt]) -> None:
-        """Run handler calls one after the other, each in a context of its own.
+        """Run handler calls one after the other, each in its own context.
 
-        One task serves many jobs: a task per job costs 3 µs more.
+        One task serves many jobs, because a task per job costs 3 µs more.
         """
         task = asyncio.current_task()
         assert task is not None
@@ -292,10 +299,10 @@ class Executor:
     async def _explain_mismatch(
         self, attempt: Attempt, definition: JobDefinition, error: InvalidPayload
     ) -> Exception:
-        """Return what a payload that was refused means: it is wrong, or made for newer code than this."""
+        """Return the error for a rejected payload: PayloadMismatch if it is meant for newer code."""
         try:
             newer = await self._definition_watcher.fits_newer_code(attempt, definition)
-        except Exception:  # noqa: BLE001 - a definition stored by hand; the payload stays refused
+        except Exception:  # noqa: BLE001 - a definition stored by hand; the payload stays rejected
             newer = False
         return PayloadMismatch(str(error)) if newer else error
 
@@ -370,7 +377,7 @@ class Executor:
             self._outcomes.write(attempt, definition, outcome)
 
     def _drop_lease(self, attempt: Attempt) -> bool:
-        """Drop the lease. Returns False if the outcome was already reported."""
+        """Drop the lease. Return False if the outcome was already reported."""
         if not self._owns_lease(attempt):
             return False
         del self.leased[attempt.hex_id]
@@ -395,7 +402,7 @@ class Executor:
             other.stop_reason is not None for other in self.leased.values() if other.task is attempt.task
         ):
             attempt.task.cancel()
-        # a command always ends, and must be gone before the outcome is reported
+        # a command always ends, and its processes must have ended before the outcome is reported
         if definition.runner != COMMAND:
             stopping = type(reason) is Released
             grace = min(self._cancel_grace, STOP_GRACE) if stopping else self._cancel_grace
@@ -451,7 +458,7 @@ def _run_in_thread(
 
 
 def _is_stopped(attempts: Sequence[Attempt]) -> bool:
-    """Return whether the worker stopped one of them. A loop: any() takes three times as long."""
+    """Return whether the worker stopped one of the attempts. any() takes three times as long as the loop."""
     for attempt in attempts:  # noqa: SIM110
         if attempt.stop_reason is not None:
             return True
@@ -466,7 +473,7 @@ async def _flush_reports(attempts: Sequence[Attempt]) -> None:
 
 
 def _error_for_job(attempt: Attempt, error: BaseException) -> BaseException:
-    """Return what an error of a batch means for one job: another job's lost lease is not its error."""
+    """Return the outcome of one job after its batch raised. A lost lease of another job only releases it."""
     return Released() if isinstance(error, LeaseLost) and not attempt.is_lease_lost else error
 
 

@@ -24,10 +24,10 @@ MIN_CLAIMS_REMEMBERED = 8
 
 
 class FairShare:
-    """Jobs served per tenant, divided by the tenant's weight. Claims prefer tenants with low values.
+    """The number of jobs served per tenant, divided by the tenant's weight. Claims prefer low values.
 
-    A tenant without jobs for some claims is removed; it comes back level with the least served of the others.
-    Otherwise it could catch up for its idle time at their cost.
+    A tenant without jobs in the last claims is removed. When it has jobs again, it starts with the lowest
+    value of the others; otherwise it could catch up for its idle time at their cost.
     """
 
     def __init__(self) -> None:
@@ -60,23 +60,25 @@ MAX_CLAIM = LARGEST_BATCH
 MAX_PREFETCH = 1000
 MAX_LANE_CURSORS = 5000
 PREFETCH_SECONDS = 0.05
-"""Prefetch at most as many jobs as finish in this time, so that they start soon and a dying
-worker holds few.
+"""At most as many jobs are prefetched as finish in this time, so that they start soon and a worker that dies
+holds few of them.
 """
 FIRST_PAUSE = 0.02
 FULL_CLAIMS_BEFORE_CANCEL = 4
 SETTINGS_TTL_SECONDS = 10.0
 SLOW_SCAN_SECONDS = 0.02
 RESCAN_INTERVAL_SECONDS = 1.0
-"""How often full lanes are read from their start, where jobs that were committed late are."""
+"""How often full lanes are read from their start, to find jobs that were committed late."""
 MAX_RESCAN_INTERVAL_SECONDS = 10.0
-"""Maximum time for which a job that was committed late stays below the cursor, even if scans are slow."""
-# Items are read quicker than attributes.
+"""Maximum time until a job that was committed late, below the cursor, is found, even if scans are slow."""
+# Items of a named tuple are faster to read than attributes.
 _BY_PRIORITY_AND_POSITION = itemgetter(*map(ClaimedJob._fields.index, ("priority", "position")))
 _TENANT = itemgetter(ClaimedJob._fields.index("tenant_id"))
 
 
 class Fetcher:
+    """The loop that claims jobs for an executor."""
+
     def __init__(
         self,
         leases: LeaseStore,
@@ -122,7 +124,7 @@ class Fetcher:
         self.is_suspended = False
         self._cancellations = 0
         self.on_missed_cancellation: Callable[[], None] = lambda: None
-        """Called when a cancellation was notified during a claim: it may concern a job of this claim."""
+        """Called if a cancellation was notified during a claim: it may concern a job of that claim."""
         executor.on_suspect_end = self.wake
         executor.on_batch_end = self.wake
 
@@ -139,7 +141,7 @@ class Fetcher:
 
     @property
     def group(self) -> Sequence[str]:
-        """What this fetcher can claim, apart from queues."""
+        """The kinds and capabilities that this fetcher claims for."""
         return (*self._kinds, *(f"+{word}" for word in self._offers))
 
     @property
@@ -147,7 +149,7 @@ class Fetcher:
         return self._executor.idle_slots > self._executor.queued_count
 
     def rely_on_hints(self, idle_seconds: float | None) -> None:
-        """Poll this rarely, because hints arrive when jobs are ready; None: poll adaptively."""
+        """Poll at this interval, because hints report ready jobs; None: poll adaptively."""
         self._idle_seconds = idle_seconds
 
     def set_subscription(self, queues: Sequence[str], kinds: Sequence[str] | None = None) -> None:
@@ -214,7 +216,7 @@ class Fetcher:
         return self._prefetch
 
     async def _fetch(self, want: int) -> tuple[int, bool]:
-        """Claim jobs. Returns how many, and whether there may be more."""
+        """Claim jobs. Return how many were claimed, and whether there may be more."""
         if time.monotonic() >= self._settings_at:
             await self._refresh_settings()
         # Late commits can have positions below the cursor. Rescanning from the start is slow while an old
@@ -241,7 +243,7 @@ class Fetcher:
         self._rescan_full_at = time.monotonic() + max(pause, RESCAN_INTERVAL_SECONDS)
 
     async def _fetch_both(self, want: int) -> tuple[int, bool]:
-        """Claim batches and other jobs. Each comes first in turn, so that neither takes all slots."""
+        """Claim batches and single jobs, in alternating order, so that neither takes all slots."""
         self._batches_first = not self._batches_first
         batches = await self._fetch_batches() if self._batches_first else 0
         want = self._claim_size() if batches else want
@@ -251,7 +253,7 @@ class Fetcher:
         return found + batches, more or batches > 0
 
     async def _fetch_batches(self) -> int:
-        """Claim at most one batch of each kind. Returns the number of jobs."""
+        """Claim at most one batch of each kind. Return the number of jobs."""
         sizes = self._batches.to_look_at(time.monotonic())
         if not sizes:
             return 0
@@ -285,7 +287,7 @@ class Fetcher:
             patience=self._patience,
             least=0 if batch is None else batch.least,
         )
-        # Recovered jobs are accepted even if there is no free slot: leases of others are not renewed.
+        # Recovered jobs are accepted even without a free slot: only leases of accepted jobs are renewed.
         for each in (claim, *claim.recovered):
             if each.rows:
                 self._pause = FIRST_PAUSE
@@ -312,7 +314,10 @@ class Fetcher:
         self._executor.accept(attempts)
 
     async def _cancel_wakeup_if_busy(self) -> None:
-        """Cancel the wakeup after several full claims in a row; a single full claim would make it flap."""
+        """Cancel the wakeup after several full claims in a row.
+
+        After a single full claim, the wakeup would often be requested again at once.
+        """
         self._full_claims += 1
         if self._full_claims >= FULL_CLAIMS_BEFORE_CANCEL:
             with suppress(*UNREACHABLE):

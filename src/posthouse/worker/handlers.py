@@ -28,7 +28,7 @@ _ANY_ARGUMENTS: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 class HandlerArguments:
-    """Converts a payload to keyword arguments.
+    """A converter from a payload to keyword arguments.
 
     A handler that takes only the job accepts any payload. The payloads of a batch handler are validated
     against the type ``takes``, if there is one.
@@ -53,7 +53,7 @@ class HandlerArguments:
         self.validate: Callable[[Mapping[str, Any]], Any] = (
             self._adapter or _ANY_ARGUMENTS
         ).validator.validate_python
-        """Raises ValidationError for arguments that the handler does not accept."""
+        """Validate arguments. Raises ValidationError if the handler does not accept them."""
 
     def read(self, payload: str) -> dict[str, Any]:
         """Return the arguments for a stored payload."""
@@ -65,7 +65,7 @@ class HandlerArguments:
             raise self.error(error) from None
 
     def accepts(self, payload: str) -> bool:
-        """Return whether the handler takes this payload."""
+        """Return whether the handler accepts this payload."""
         try:
             self.read(payload)
         except InvalidPayload:
@@ -80,7 +80,7 @@ class HandlerArguments:
             raise self.error(error) from None
 
     def error(self, error: ValidationError) -> InvalidPayload:
-        """Return the error for a payload that is not valid."""
+        """Return the error for an invalid payload."""
         problems = "; ".join(
             f"{'.'.join(str(part) for part in problem['loc']) or 'payload'}: {problem['msg']}"
             for problem in error.errors(include_url=False, include_input=False)
@@ -146,17 +146,19 @@ RUNNERS = (AUTO, PROCESS)
 uses a process.
 """
 LARGEST_BATCH = 500
-"""The most jobs of one claim."""
+"""Maximum number of jobs in one claim."""
 
 
 def code_version(definitions: Iterable[JobDefinition]) -> str:
-    """Return a digest of what the handlers accept: equal digests, equal parameters."""
+    """Return a digest of the handlers' schemas: equal digests mean equal parameters."""
     schemas = {item.kind: item.arguments.schema() for item in definitions}
     return hashlib.sha256(json.dumps(schemas, sort_keys=True).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class JobDefinition:
+    """A job kind as defined in code."""
+
     kind: str
     handler: Callable[..., Any]
     queue: str
@@ -168,7 +170,7 @@ class JobDefinition:
     arguments: HandlerArguments
     is_async: bool
     batches: int | None = None
-    """How many batches a worker runs at once; None: as many as it has slots."""
+    """Maximum number of batches that a worker runs at once; None: the number of its slots."""
     runner: str = AUTO
     memory_mb: int | None = None
     keep_steps: bool = True
@@ -181,11 +183,11 @@ class JobDefinition:
     redact: tuple[str, ...] = ()
     active: bool = True
     remote: bool = True
-    """Whether it may run on workers without a database connection."""
+    """Whether the job may run on workers without a database connection."""
     triggers: list[dict[str, Any]] = field(default_factory=list)
 
     def add_trigger(self, type_: str, tenant: str, fields: Mapping[str, Any]) -> None:
-        """Add a trigger defined in code. It is identified by its number, so that its rule can be changed."""
+        """Add a trigger defined in code. Its number identifies it, so that its rule can be changed later."""
         known = checked_trigger({**fields, "definition_key": self.kind}, type_)
         if type_ == "schedule":
             schedule_of(known)
@@ -196,12 +198,12 @@ class JobDefinition:
         self.triggers.append({"label": name, **known, "type": type_, "tenant_id": tenant, "name": name})
 
     def code(self) -> dict[str, Any]:
-        """Return the definition and its limits, for a client that meets a database without it."""
+        """Return the definition and its limits, for a client whose database does not have the definition."""
         limits = [limit.announcement(self.kind) for limit in self.limits]
         return {"definition": self.announcement(), "limits": limits}
 
     def announcement(self) -> dict[str, Any]:
-        """Return the definition as registered in the database, for callers that only know the kind's name."""
+        """Return the definition as stored in the database, for callers that only know the kind's name."""
         return {
             "key": self.kind,
             "description": inspect.getdoc(self.handler) or "",

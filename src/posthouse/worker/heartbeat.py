@@ -1,7 +1,7 @@
 """Renew leases from a separate thread and connection.
 
-Neither a handler that blocks the event loop nor an exhausted pool can stop it. If possible, the connection
-holds the worker's liveness lock.
+Neither a handler that blocks the event loop nor an exhausted pool can stop the renewal. If possible, the
+connection holds the worker's liveness lock.
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ _log = logging.getLogger("posthouse.worker")
 
 INTERRUPT_SIGNAL = signal.SIGUSR2
 TICK_SECONDS = 0.1
-"""How often a blocked event loop is looked for while the worker has jobs."""
+"""How often the thread checks for a blocked event loop while the worker has jobs."""
 IDLE_TICK_SECONDS = 1.0
-"""And without jobs: the first one that blocks the loop may exceed its timeout by this much more."""
+"""The same without jobs. The first job that blocks the loop may exceed its timeout by this much more."""
 CONNECTION_ERRORS: tuple[type[Exception], ...] = (*REJECTED, PosthouseError)
 SHUTDOWN_SQLSTATES = {"57P01", "57P02", "57P03"}
 """SQLSTATEs of a Postgres shutdown: admin_shutdown, crash_shutdown, cannot_connect_now."""
 
 
 class Heartbeat(threading.Thread):
+    """The thread that renews the leases of a worker."""
+
     def __init__(
         self,
         connect: Callable[[], AbstractContextManager[HeartbeatConnection]],
@@ -46,7 +48,10 @@ class Heartbeat(threading.Thread):
         heartbeat_seconds: float,
         lease_seconds: float,
     ) -> None:
-        """The callbacks are called in the loop, ``on_sight`` when ``alone_since`` has changed."""
+        """Create the thread. The callbacks are called in the loop.
+
+        ``on_liveness_change`` is called when ``liveness_lost_at`` was set or cleared.
+        """
         super().__init__(name="posthouse-heartbeat", daemon=True)
         self._connect = connect
         self._leased = leased
@@ -66,8 +71,8 @@ class Heartbeat(threading.Thread):
         self._had_liveness_lock = False
         self.can_interrupt = False
         self.liveness_lost_at: float | None = None
-        """When the liveness lock was lost without a Postgres shutdown. Keepers may then declare this worker
-        dead. While Postgres itself is down, no worker is declared dead, so that is not counted.
+        """When the liveness lock was lost, after which keepers may declare this worker lost. Not set when
+        Postgres shuts down, because no worker is declared lost while Postgres is down.
         """
 
     def beat_now(self) -> None:
@@ -80,7 +85,7 @@ class Heartbeat(threading.Thread):
 
     def _wake(self) -> None:
         if self._waker is not None:
-            with suppress(OSError):  # full: it is about to wake; closed: it has ended
+            with suppress(OSError):  # full: the thread is about to wake; closed: it has ended
                 self._waker.send(b"!")
 
     def run(self) -> None:
@@ -107,7 +112,7 @@ class Heartbeat(threading.Thread):
                 if self._had_liveness_lock and getattr(error, "sqlstate", None) not in SHUTDOWN_SQLSTATES:
                     self._set_liveness_lost(time.monotonic())
                 self._had_liveness_lock = False
-                self._beat_requested = True  # what was asked before may have been lost
+                self._beat_requested = True  # an earlier request may have been lost with the connection
                 if not backoff.failures:
                     _log.warning("heartbeat failed, retrying: %s", str(error).strip())
                 self._stopping.wait(backoff.next())
@@ -134,8 +139,9 @@ class Heartbeat(threading.Thread):
                 self._beat(pulse, everything=asked)
 
     def _beat(self, pulse: HeartbeatConnection, *, everything: bool = False) -> None:
-        """Renew the leases that were not renewed recently. Jobs shorter than the interval never cost a
-        renewal.
+        """Renew the leases that were not renewed recently.
+
+        Jobs that are shorter than the interval never need a renewal.
         """
         started = time.monotonic()
         self._next = started + self._interval
@@ -184,8 +190,8 @@ class Heartbeat(threading.Thread):
 def install_interrupt(loop: asyncio.AbstractEventLoop, leased: Mapping[str, Attempt]) -> bool:
     """Let the heartbeat thread raise TimedOut in a handler that blocks the main thread.
 
-    Returns False in another thread, where signals do not arrive; without a handler they would kill the
-    process.
+    Returns False outside the main thread, where Python does not run signal handlers. Without a handler the
+    signal would kill the process.
     """
 
     def interrupt(*_: object) -> None:

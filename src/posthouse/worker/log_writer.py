@@ -43,7 +43,7 @@ class BufferedLine(NamedTuple):
 
 
 class LogBuffer:
-    """The lines of one job that are not written yet: the first ones, then the last ones."""
+    """The unwritten log lines of one job. If there are too many, only the first and the last are kept."""
 
     def __init__(self, share: int) -> None:
         self._left = share
@@ -95,6 +95,8 @@ class LogBuffer:
 
 
 class LogWriter:
+    """The background writer of job logs."""
+
     def __init__(self, notebook: AttemptStore, share: int, redact: Callable[[Attempt, str], str]) -> None:
         self._notebook = notebook
         self._share = share
@@ -123,7 +125,7 @@ class LogWriter:
             self._loop.call_soon_threadsafe(self._wakeup.set)
 
     async def flush(self, attempt: Attempt) -> None:
-        """Flush the lines of a job that is about to finish."""
+        """Write the lines of a job that is about to finish."""
         with self._lock:
             lines = self._lines.get(attempt)
             if lines is None:
@@ -191,7 +193,7 @@ class LogWriter:
             await self._flush()
 
     def _masked_text(self, attempt: Attempt, text: str) -> str:
-        """Return a line as stored. Masking happens here, because most lines of a flood are never stored."""
+        """Return a line as it is stored. Masked only now, because most lines of a flood are never stored."""
         try:
             masked = self._redact(attempt, text)
         except Exception as error:  # noqa: BLE001 - a line that cannot be masked must not be stored
@@ -213,9 +215,7 @@ class LogWriter:
 
 
 def _normalize_line(line: str) -> str:
-    """Return the last state of a line that overwrites itself with carriage returns, truncated
-    if it is long.
-    """
+    """Return what is left of a line after its carriage returns, truncated if it is long."""
     return line.rstrip("\r").rpartition("\r")[2][: LINE_LIMIT + MASK_MARGIN_CHARS]
 
 
@@ -224,8 +224,10 @@ def _notice(text: str) -> BufferedLine:
 
 
 class JobLog(logging.LoggerAdapter[logging.Logger]):
-    """A logger. ``keep`` receives (level, text) of lines from ``threshold`` up, even if the application does
-    not show them.
+    """A logger that also passes its lines to ``keep``.
+
+    ``keep`` receives the level and the text of each line from ``threshold`` up, even if the application's log
+    level hides the line.
     """
 
     def __init__(self, about: Mapping[str, object], threshold: int, keep: Callable[[str, str], None]) -> None:

@@ -31,13 +31,15 @@ class Running(Protocol):
 
 
 class Observer(Protocol):
+    """An observer of a worker."""
+
     def running(self, attempts: Sequence[Attempt]) -> AbstractContextManager[Running]:
         """Return a context manager that is entered while a handler runs."""
         ...
 
     def claimed(self, jobs: int, seconds: float) -> None: ...
     def serves(self, executor: Executor) -> None:
-        """Called with each executor of the worker before it starts."""
+        """Handle a new executor of the worker, before it starts."""
         ...
 
 
@@ -58,8 +60,9 @@ def observed() -> ObserverGroup | None:
 
 
 class ObserverGroup:
-    """Several observers as one, with the outcome of each job, which is known before the handler's context
-    ends.
+    """Several observers as one.
+
+    Passes on the outcome of each job, which is known before the handler's context ends.
     """
 
     def __init__(self, observers: Sequence[Observer]) -> None:
@@ -75,7 +78,7 @@ class ObserverGroup:
                 yield
             finally:
                 for attempt in attempts:
-                    # Jobs that a handler has committed itself, or lost, are not reported.
+                    # No outcome is reported for jobs that the handler committed, or whose lease was lost.
                     outcome = self._running.pop(attempt.hex_id, None) or (
                         "lost" if attempt.is_lease_lost else "succeeded"
                     )
@@ -151,7 +154,10 @@ class _AttemptSpan:
 
 
 class TracingObserver:
-    """Spans of a job's wait and attempts, as children of the span that enqueued it; a batch links to them."""
+    """An observer that records the wait and the attempts of each job as spans.
+
+    The spans are children of the span that enqueued the job. The span of a batch links to these spans.
+    """
 
     def __init__(self, traces: Traces) -> None:
         self._traces = traces

@@ -1,8 +1,9 @@
 """Django's database connections in handlers.
 
 Django closes stale connections around each request. A worker has no requests, so each thread that ran a
-handler would keep its connection for good, and after a restart of the database every query on it would fail.
-So the same is done around each handler, where Django is loaded and configured; it is never imported here.
+handler would keep its connection, and after a restart of the database every query on it would fail. This
+module therefore closes stale connections around each handler, if the application has loaded and configured
+Django. It never imports Django.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ def fresh_connections() -> Iterator[None]:
 
 @contextmanager
 def fresh_async_connections() -> Iterator[None]:
-    """Do the same for an async handler, whose queries Django runs in the thread of ``sync_to_async``."""
+    """Close stale connections before and after an async handler.
+
+    Django runs the queries of async code in the thread of ``sync_to_async``.
+    """
     _close_stale_of_async()
     try:
         yield
@@ -37,12 +41,12 @@ def fresh_async_connections() -> Iterator[None]:
 
 
 def uses_django() -> bool:
-    """Return whether Django is loaded and configured, so that handlers may have connections of it."""
+    """Return whether Django is loaded and configured, so that handlers may use its connections."""
     return "django.db" in sys.modules and _configured_django() is not None
 
 
 def _close_stale() -> None:
-    """What django.db.close_old_connections does: close what is broken, or older than CONN_MAX_AGE."""
+    """Close this thread's Django connections that are broken or older than CONN_MAX_AGE."""
     django_db = _configured_django()
     if django_db is None:
         return
@@ -53,7 +57,7 @@ def _close_stale() -> None:
 
 
 def _close_stale_of_async() -> None:
-    """Queue it in that thread, which runs one call after the other: nothing needs to wait for it."""
+    """Queue ``_close_stale`` in the thread of ``sync_to_async``, which runs its calls in order."""
     asgiref = sys.modules.get("asgiref.sync")
     if asgiref is None or _configured_django() is None:
         return

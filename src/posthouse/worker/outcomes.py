@@ -36,19 +36,22 @@ class Released(Exception):
 
 
 class LeaseExpired(Released):
-    """The lease could not be renewed. The handler is stopped, and the job released if this worker still owns
-    it.
+    """The lease could not be renewed.
 
-    The token tells whether it does. After an outage of Postgres it usually does, and no crash is counted.
+    The handler is stopped. The job is released if its token shows that this worker still owns it, which is
+    usual after an outage of Postgres; no crash is counted then.
     """
 
 
 class PayloadMismatch(Exception):
-    """The payload does not fit this worker's handler, but the definition that newer code announced."""
+    """The payload fits the definition that newer code announced, but not the handler of this worker."""
 
 
 class OutcomeWriter:
-    """Reports outcomes other than a plain success. ``address`` returns the page of a job in the console."""
+    """The writer of all outcomes except plain success.
+
+    ``address`` returns the URL of a job's page in the console.
+    """
 
     def __init__(
         self,
@@ -64,7 +67,7 @@ class OutcomeWriter:
         self._rng = random.Random()  # noqa: S311 - jitter
 
     def write(self, attempt: Attempt, definition: JobDefinition, outcome: BaseException) -> None:
-        """Report an attempt whose lease this worker has given up because of this outcome."""
+        """Report the outcome of an attempt whose lease this worker has dropped."""
         if isinstance(outcome, LeaseLost):
             _log.warning("lease lost, result discarded job=%s", attempt.id)
             return
@@ -130,7 +133,7 @@ def _log_decision(attempt: Attempt, verdict: Decision, address: str, outcome: Ba
     page = f" {address}" if address and verdict.error else ""
     text = "attempt %d of %d %s%s%s%s"
     values = (attempt.attempt, attempt.max_attempts, verdict.outcome, error, again, page)
-    # Not through job.log, whose lines are stored with the job: the attempt's record has the same text.
+    # Not logged through job.log, which also stores its lines: the stored attempt has the same text.
     Job(attempt).log.logger.log(
         level, text, *values, extra=attempt.log_context, exc_info=outcome if level == logging.ERROR else None
     )

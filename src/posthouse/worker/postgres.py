@@ -1,4 +1,4 @@
-"""The job store of a worker with a database connection: Postgres, and Redis for hints if it is configured."""
+"""The backend of a worker with a database connection: Postgres, and Redis for hints if it is configured."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ RETRY_SECONDS = 5.0
 
 
 class Listener:
+    """A listener for notifications of Postgres."""
+
     def __init__(
         self,
         url: str,
@@ -38,7 +40,7 @@ class Listener:
         *,
         ready: bool = True,
     ) -> None:
-        """``ready``: whether to listen for ready jobs too."""
+        """Create the listener. Without ``ready`` it ignores notifications about ready jobs."""
         channels = ["posthouse_cancel", "posthouse_definitions"]
         if ready:
             channels.append("posthouse_ready")
@@ -67,7 +69,7 @@ class Listener:
         self.look()
 
     def look(self) -> None:
-        """Notifications may have been missed."""
+        """Check cancellations and definitions, because notifications may have been missed."""
         self._tell.cancel()
         self._tell.definitions()
 
@@ -85,7 +87,7 @@ class Listener:
 
 
 class RelayedListener:
-    """Receives notifications from the relay while hints arrive, and from Postgres otherwise."""
+    """A listener for notifications of the relay while it works, and of Postgres otherwise."""
 
     def __init__(self, listener: Listener, notices: Notices, reader: Callable[[], Reader]) -> None:
         self._listener = listener
@@ -136,6 +138,8 @@ class RelayedListener:
 
 
 class PostgresBackend:
+    """The backend of a worker with a database connection."""
+
     def __init__(self, url: str, worker_id: UUID, settings: Settings) -> None:
         self.process_url: str | None = url
         self._url = url
@@ -182,7 +186,7 @@ class PostgresBackend:
         return self.readers
 
     async def close(self) -> None:
-        """Close Redis. Each other component closes its own connection."""
+        """Close the connections to Redis. The other components close their own connections."""
         for reader in self.readers:
             await reader.close()
         if self._redis is not None:

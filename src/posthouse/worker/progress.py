@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class PendingReport:
-    """Created at the first report of a job. Later reports are merged into those that are not written."""
+    """The report of a job that is not written yet. Later reports are merged into it."""
 
     __slots__ = ("_fields", "_own_percent", "_parts", "due", "is_lease_lost", "steps", "waiters")
 
@@ -99,6 +99,8 @@ FLUSH_TIMEOUT_SECONDS = 5.0
 
 
 class ProgressWriter:
+    """The background writer of progress reports."""
+
     def __init__(self, notebook: AttemptStore) -> None:
         self._notebook = notebook
         self._dirty: dict[Attempt, PendingReport] = {}
@@ -115,7 +117,7 @@ class ProgressWriter:
         *,
         at_once: bool = False,
     ) -> None:
-        """Report. Waits for the write if the job's report is due; otherwise returns and writes it later."""
+        """Add to the job's report. Wait for the write if the report is due; otherwise it is written later."""
         attempt.ensure_lease_held()
         notes = attempt.get_pending_report()
         notes.add(fields, part)
@@ -128,12 +130,12 @@ class ProgressWriter:
             self._wakeup.set()
 
     async def flush(self, attempt: Attempt) -> None:
-        """Flush the reports of a job that is about to finish, if Postgres is reachable in time."""
+        """Write the report of a job that is about to finish, if Postgres is reachable in time."""
         if attempt in self._dirty:
             self._dirty[attempt].due = 0.0
         with suppress(TimeoutError, PosthouseError):  # a lost lease is detected when the outcome is written
             async with asyncio.timeout(FLUSH_TIMEOUT_SECONDS):
-                await self._idle.wait()  # the report being written may be put back
+                await self._idle.wait()  # a failed write restores the report
                 while (notes := self._dirty.get(attempt)) is not None:
                     await self._wait_until_written(notes)
                     await self._idle.wait()
@@ -148,7 +150,7 @@ class ProgressWriter:
             now = time.monotonic()
             due = {attempt.hex_id: attempt for attempt, notes in self._dirty.items() if notes.due <= now}
             self._idle.clear()
-            try:  # two attempts of one job, of which one has lost its lease, go in separate statements
+            try:  # two attempts of one job, one of which has lost its lease, need separate statements
                 await self._write(list(due.values())[:MAX_BATCH])
             finally:
                 self._idle.set()
@@ -209,8 +211,9 @@ class ProgressWriter:
                 _release(waiters)
 
     def _reschedule(self, batch: Sequence[tuple[Attempt, PendingReport, dict[str, Any], Any]]) -> None:
-        """Put the reports back while Postgres is unreachable. Handlers do not wait: the heartbeat checks the
-        lease.
+        """Restore the reports while Postgres is unreachable.
+
+        Handlers do not wait, because the heartbeat checks the lease.
         """
         pause = self._backoff.next()
         for attempt, notes, report, waiters in batch:

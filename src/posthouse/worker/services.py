@@ -1,7 +1,7 @@
-"""What a job may ask of its worker.
+"""The calls that a job can make to its worker.
 
-``JobServices`` declares every call once. A class implements some calls and sends the others on: the worker
-implements all of them, a job process sends them to its worker, and ``testing.run`` rejects most.
+``JobServices`` declares every call once. A subclass implements some calls and forwards the others: the worker
+implements all of them, a job process forwards them to its worker, and ``testing.run`` rejects most.
 """
 # The declared calls have no bodies: the decorators replace them.
 # mypy: disable-error-code=empty-body
@@ -35,15 +35,15 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 REQUESTS: set[str] = set()
-"""Names of the calls that have a result. Arguments, results and errors can be sent as JSON."""
+"""Names of the calls with a result. Their arguments, results and errors can be sent as JSON."""
 NOTICES: set[str] = set()
-"""Names of the calls that have none; the caller does not wait."""
+"""Names of the calls without a result. The caller does not wait for them."""
 
 
 def _request(
     declared: Callable[Concatenate[JobServices, Attempt, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[JobServices, Attempt, P], Coroutine[Any, Any, T]]:
-    """Register a call with a result. A class that does not implement it sends it."""
+    """Register a call with a result. A class that does not implement the call forwards it."""
     name = declared.__name__
     REQUESTS.add(name)
 
@@ -58,7 +58,7 @@ def _request(
 def _notice(
     declared: Callable[Concatenate[JobServices, Attempt, P], None],
 ) -> Callable[Concatenate[JobServices, Attempt, P], None]:
-    """Register a call without a result. A class that does not implement it sends it."""
+    """Register a call without a result. A class that does not implement the call forwards it."""
     name = declared.__name__
     NOTICES.add(name)
 
@@ -71,7 +71,7 @@ def _notice(
 
 
 class JobLimits(NamedTuple):
-    """Settings that apply to a job's calls, in whichever process they are made."""
+    """Settings that apply to the calls of a job, in every process."""
 
     payload_bytes: int
     result_bytes: int
@@ -110,15 +110,15 @@ class JobServices:
 
     @_request
     async def save_step(self, attempt: Attempt, name: str, result: str, seconds: float) -> None:
-        """Store a step. Waits while Postgres is unreachable, unless the lease is lost meanwhile."""
+        """Store a step. Wait while Postgres is unreachable, until the lease is lost."""
 
     @_notice
     def mark_step_done(self, attempt: Attempt, name: str) -> None:
-        """Note a step that was stored by a transaction of the handler."""
+        """Record a step that a transaction of the handler has stored."""
 
     @_notice
     def mark_committing(self, attempt: Attempt) -> None:
-        """Note that a transaction is about to complete the job: then its lease is gone, but not lost."""
+        """Record that a transaction is about to complete the job, which ends the lease without losing it."""
 
     @_request
     async def upload(self, attempt: Attempt, name: str, path: str) -> dict[str, Any]: ...
@@ -149,12 +149,12 @@ class JobServices:
         return self._pools
 
     def apply_definition(self, request: Request) -> Request:
-        """Return a follow-up with the overrides of its definition. Raises if its kind would reject it."""
+        """Return a follow-up with the overrides of its definition. Raise if its kind would reject it."""
         return request
 
 
 class WorkerJobServices(JobServices):
-    """Implements the calls with the worker's job store."""
+    """The calls of a job, implemented with the worker's backend."""
 
     def __init__(self, backend: Backend, settings: Settings, definition_watcher: DefinitionWatcher) -> None:
         limits = JobLimits(
@@ -170,7 +170,7 @@ class WorkerJobServices(JobServices):
         self._reporter = ProgressWriter(self._notebook)
         self._tail = LogWriter(self._notebook, settings.job_log_bytes, definition_watcher.mask_text)
         self.tasks: list[Callable[[], Awaitable[None]]] = [self._reporter.run, self._tail.run]
-        """The loops that must run beside it."""
+        """The loops that the worker must run for these services."""
 
     async def close(self) -> None:
         await self._notebook.close()
@@ -287,5 +287,5 @@ PART_FIELDS = ("name", "status", "percent", "done", "total", "weight", "message"
 
 
 def log_threshold(name: str) -> int:
-    """Return the number of a log level; ``off`` is above all of them."""
+    """Return the number of a log level; ``off`` is above all levels."""
     return logging.getLevelNamesMapping().get(name.upper(), logging.CRITICAL + 1)

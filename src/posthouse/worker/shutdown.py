@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 _log = logging.getLogger("posthouse.worker")
 
 STOP_SECONDS = 4.8
-"""A process that was told to stop ends this long after its drain time, at the latest: within 5 s."""
+"""Maximum time from the end of the drain to the end of the process, which must be below 5 s."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 T = TypeVar("T")
 
@@ -25,10 +25,10 @@ class Stopped(Exception):
 
 
 class ShutdownSignals:
-    """Handles stop signals. The first one starts the drain, the second one releases the running jobs.
+    """The handler of stop signals. The first signal starts the drain, the second releases the running jobs.
 
     ``drain`` returns the seconds that running jobs have after the first signal. Then the process ends within
-    5 s, even if a handler blocks the loop or the database does not answer.
+    5 s, even if a handler blocks the loop or the database does not respond.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, drain: Callable[[], float] = lambda: 0.0) -> None:
@@ -40,7 +40,7 @@ class ShutdownSignals:
             signal.signal(number, self._signaled)
 
     def _signaled(self, *_: object) -> None:
-        """Run between two instructions of the main thread: also while a handler blocks the loop."""
+        """Handle a signal, between two instructions of the main thread: even if a handler blocks the loop."""
         if self._drains:
             timer = threading.Timer(self._drains.pop(0)() + STOP_SECONDS, _end_process)
             timer.daemon = True
@@ -60,7 +60,7 @@ class ShutdownSignals:
         await asyncio.gather(*waits, return_exceptions=True)
 
     async def wait_unless_stopped(self, start: Coroutine[Any, Any, T]) -> T:
-        """Wait for a step of the start; cancel it and raise Stopped if told to stop meanwhile."""
+        """Wait for a step of the start. On a stop signal, cancel the step and raise Stopped."""
         starting = asyncio.ensure_future(start)
         asked = asyncio.ensure_future(self._asked.wait())
         both: set[asyncio.Future[Any]] = {starting, asked}

@@ -1,7 +1,7 @@
-"""What a worker process shows its supervisor, in memory that both have mapped.
+"""The status of a worker process, in memory that it shares with its supervisor.
 
-The supervisor reads it without asking: a process whose interpreter is blocked could not answer. Times are
-monotonic, a clock that all processes of a machine share.
+The supervisor reads the memory directly, because a process whose interpreter is blocked could not respond.
+Times are of the monotonic clock, which all processes of a machine share.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ SIZE = _SLOTS + _SLOT * _MOST_THREADS
 
 
 class Status:
-    """The mapped memory.
+    """The shared memory.
 
-    It has a slot for each thread that runs handlers, the first for the event loop. A slot holds the id of the
-    thread and those of the jobs whose handler runs in it at this moment.
+    It has one slot for each thread that runs handlers; the first slot is that of the event loop. A slot holds
+    the id of the thread and the ids of the jobs whose handler runs in the thread at this moment.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -51,7 +51,7 @@ class Status:
 
     @property
     def alive_at(self) -> float:
-        """When a thread of the process last ran; 0 before it started."""
+        """When a thread of the process last ran; 0 before the process has started."""
         return self._time(_ALIVE)
 
     @property
@@ -86,17 +86,17 @@ class Status:
         return found
 
     def note(self, *, beat_at: float, deadline: float) -> None:
-        """Note that the process runs."""
+        """Record that the process runs."""
         _TIME.pack_into(self._map, _BEAT, beat_at)
         _TIME.pack_into(self._map, _DEADLINE, deadline)
         _TIME.pack_into(self._map, _ALIVE, time.monotonic())
 
     def note_loop(self) -> None:
-        """Note that the event loop runs."""
+        """Record that the event loop runs."""
         _TIME.pack_into(self._map, _LOOP, time.monotonic())
 
     def take_slot(self) -> int:
-        """Take a slot for this thread, or return the one that it has; 0 if none is left."""
+        """Return the slot of this thread, taking one if necessary; 0 if none is left."""
         slot: int | None = getattr(self._local, "slot", None)
         if slot is None:
             with self._lock:
@@ -110,7 +110,7 @@ class Status:
     def in_thread(
         self, attempts: Sequence[Attempt], call: Callable[..., T], *args: Any, **keywords: Any
     ) -> T:
-        """Call a handler in this thread."""
+        """Call a handler in this thread, and show its jobs while it runs."""
         slot = self.take_slot()
         if not slot:
             return call(*args, **keywords)
@@ -125,7 +125,7 @@ class Status:
         self._map[slot + _COUNT] = len(ids) // _ID
 
     def in_loop(self, attempts: Sequence[Attempt], handler: Coroutine[Any, Any, T]) -> Awaitable[T]:
-        """Await a handler; each of its steps is noted."""
+        """Await a handler, and show its jobs during each of its steps."""
         return stepped(handler, functools.partial(self._noted, _ids(attempts)))
 
     def _noted(self, ids: bytes, step: Callable[..., Any], *arguments: Any) -> Any:

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class Transaction(ABC):
-    """A transaction: use ``async with`` in an async handler, ``with`` in a thread; yields a connection.
+    """A transaction of a handler: ``async with`` in an async handler, ``with`` in a thread handler.
 
-    When the block ends without an error, a statement with the job's token may run; its result decides whether
-    the transaction is committed.
+    The block receives a connection. When the block ends without an error, a subclass may run a statement with
+    the job's token; the result of this statement decides whether the transaction is committed.
     """
 
     _statement: str | None = None
@@ -142,7 +142,7 @@ class Transaction(ABC):
 
 
 class PlainTransaction(Transaction):
-    """Does not change the job."""
+    """A transaction that does not change the job."""
 
     async def __aenter__(self) -> AsyncConnection[tuple[Any, ...]]:
         return await self._begin()
@@ -158,7 +158,7 @@ class PlainTransaction(Transaction):
 
 
 class CommitTransaction(Transaction):
-    """Completes the job."""
+    """A transaction that completes the job."""
 
     _statement = "complete"
     _ends_job = True
@@ -181,7 +181,10 @@ class CommitTransaction(Transaction):
 
 
 class StepTransaction(Transaction):
-    """Stores a step of the job. Yields None instead of a connection if the step is already done."""
+    """A transaction that stores a step of the job.
+
+    The block receives None instead of a connection if the step is already done.
+    """
 
     _statement = "step_keep"
 
@@ -190,7 +193,7 @@ class StepTransaction(Transaction):
         self._started = time.monotonic()
         self.name = name
         self.result: Any = None
-        """Stored with the step; for a step that is already done, its stored result."""
+        """The result to store with the step. If the step is already done, its stored result."""
 
     async def __aenter__(self) -> AsyncConnection[tuple[Any, ...]] | None:
         attempt = self._attempt
@@ -213,9 +216,9 @@ class StepTransaction(Transaction):
 
 
 def _is_stale(connection: AsyncConnection[Any] | Connection[Any], error: BaseException) -> bool:
-    """Whether the pool returned a connection that Postgres had closed.
+    """Return whether the pool returned a connection that Postgres had closed.
 
-    Nothing was done on it, so another connection is used, and the job does not lose an attempt.
+    No statement has run on it. The caller uses another connection, so that the job does not lose an attempt.
     """
     return isinstance(error, psycopg.OperationalError) and connection.broken
 
@@ -228,7 +231,7 @@ class StepRunner:
         self._running: set[str] = set()
 
     def run(self, name: str, function: Callable[[], Any]) -> Any:
-        """Run a step and return its result; in an event loop, a coroutine that does."""
+        """Run a step and return its result; in an event loop, return a coroutine that does so."""
         return self._run(name, function) if is_in_loop() else self._run_sync(name, function)
 
     async def _run(self, name: str, function: Callable[[], Any]) -> Any:
@@ -257,7 +260,7 @@ class StepRunner:
             return decode_kept(text)
 
     def commit(self, step: StepTransaction, function: Callable[[Any], Any]) -> Any:
-        """Run a step that is committed with its writes; in an event loop, return a coroutine that does."""
+        """Run a step that is committed with its writes; in an event loop, return a coroutine that does so."""
         return self._commit(step, function) if is_in_loop() else self._commit_sync(step, function)
 
     async def _commit(self, step: StepTransaction, function: Callable[[Any], Any]) -> Any:

@@ -39,17 +39,21 @@ _log = logging.getLogger("posthouse.worker")
 _T = TypeVar("_T")
 
 STOP_SECONDS = 4.0
-"""After its drain time a worker stops within five seconds, regardless of its handlers and the database."""
+"""Maximum time for stopping after the drain. The process must end within 5 s of the drain, regardless of
+handlers and the database.
+"""
 CLOSE_SECONDS = 1.0
-"""Of these, what closing the connections has at least."""
+"""Part of ``STOP_SECONDS`` that is reserved for closing the connections."""
 HEARTBEAT_SECONDS = 1.0
-"""How long a stopping worker waits for its heartbeat thread, which may be connecting; it is a daemon."""
+"""How long a stopping worker waits for its heartbeat thread, which may be connecting. The thread is a daemon,
+so it cannot keep the process alive.
+"""
 LIVENESS_GRACE_SECONDS = 0.5
-"""How long a worker tries to restore its liveness lock. One second after the loss its jobs may be rescued."""
+"""How long a worker tries to restore its liveness lock. Keepers may rescue its jobs 1 s after the loss."""
 
 
 class Consumer(NamedTuple):
-    """Jobs that share slots, with their fetcher and executor."""
+    """The executor, fetcher and lease store of one group of jobs. The jobs of a group share slots."""
 
     executor: Executor
     fetcher: Fetcher
@@ -57,7 +61,7 @@ class Consumer(NamedTuple):
 
 
 class Worker:
-    """Runs the jobs of a set of definitions until it is stopped."""
+    """A worker: runs the jobs of a set of definitions until it is stopped."""
 
     def __init__(
         self,
@@ -74,7 +78,7 @@ class Worker:
         self.metadata = checked_facts(settings.worker_metadata)
         self.settings = settings
         self._status = status
-        self.definitions = dict(definitions)  # commands are added while it runs
+        self.definitions = dict(definitions)  # commands are added while the worker runs
         self._handlers = dict(definitions)
         self._configured_queues = sorted(set(queues))
         self.queues = self._configured_queues or sorted({item.queue for item in definitions.values()})
@@ -133,10 +137,10 @@ class Worker:
             )
 
     def _build_consumers(self) -> list[Consumer]:
-        """Create the crews.
+        """Create one consumer each for handlers in this process, process handlers and commands.
 
-        Process handlers and commands have slots, claims and a prefetch queue of their own, so that none waits
-        for the others and no more is claimed of each than can start soon.
+        Each consumer has its own slots, claims and prefetch queue, so that no group waits for another and
+        each claims only as many jobs as can start soon.
         """
         apart = {kind: item for kind, item in self._handlers.items() if item.runner == PROCESS}
         here = sorted(self._handlers.keys() - apart.keys())
@@ -222,7 +226,7 @@ class Worker:
             consumer.fetcher.on_listening()
 
     async def _refresh_commands(self) -> None:
-        """Serve the current commands, in their queues unless queues were chosen."""
+        """Serve the current commands, in their own queues unless the worker was configured with queues."""
         if self.commands is None:
             return
         adopted = self.commands.adopt(self._handlers)
@@ -357,8 +361,10 @@ class Worker:
         self._abort.set()
 
     async def stop(self, drain_seconds: float | None = None) -> None:
-        """Drain: claim no more jobs, release those that have not started, and stop running ones after a
-        grace.
+        """Drain and stop the worker.
+
+        The worker claims no more jobs and releases those that have not started. Running jobs are stopped
+        after ``drain_seconds``.
         """
         limit = self.settings.drain_seconds if drain_seconds is None else drain_seconds
         ends_at = time.monotonic() + limit + STOP_SECONDS
@@ -412,7 +418,7 @@ class Worker:
         _log.warning("lease lost before the outcome was written job=%s", job_id)
 
     def _on_drain(self) -> None:
-        """Handle a drain request: claims return nothing from now on; running jobs may finish."""
+        """Handle a drain request of an operator: later claims return nothing, and running jobs may finish."""
         if self._draining is None:
             _log.info("drain requested by operator worker=%s", self.name)
             self._draining = self.loop.create_task(self._guarded(self._finish_drain))
@@ -433,7 +439,7 @@ class Worker:
 
 
 def _left(ends_at: float) -> float:
-    """Return the seconds until then, less what closing takes."""
+    """Return the seconds until ``ends_at``, less ``CLOSE_SECONDS``."""
     return max(0.0, ends_at - CLOSE_SECONDS - time.monotonic())
 
 

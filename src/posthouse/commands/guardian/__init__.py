@@ -5,8 +5,8 @@
 There is one guardian per worker. It forks *minders*, one per concurrent command: child subreapers, so that
 everything a command starts, including setsid and double forks, stays below its minder in the process tree.
 The minder kills that tree when the command ends, is canceled or times out, and when the worker or the
-guardian dies. It talks to the worker over its own socket: a request in, a few JSON lines out. Then it waits
-for the next command.
+guardian dies. It communicates with the worker over its own socket: it receives a request, and sends a few
+JSON lines. Then it waits for the next command.
 
 These modules run under ``python -I -S``: standard library only, and only relative imports.
 """

@@ -1,4 +1,7 @@
-"""The calls of prctl(2) that the standard library lacks. On other systems than Linux they do nothing."""
+"""Start a program in a child process: descriptors, limits, and execution.
+
+The calls of prctl(2) are missing in the standard library. On systems other than Linux they do nothing.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def signal_when_parent_dies(number: int) -> None:
 
 
 def forbid_new_privileges() -> None:
-    """Forbid new privileges: this process could not kill a program that became root."""
+    """Forbid new privileges, because this process could not kill a program that became root."""
     _prctl(_SET_NO_NEW_PRIVILEGES, 1)
 
 
@@ -57,7 +60,7 @@ _MEMORY = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_A
 _OOM_SCORE = b"500"
 
 
-_STREAMS = 2  # stdout and stderr, which all commands get
+_STREAMS = 2  # stdout and stderr, which all programs get
 _ABOVE = 64  # no descriptor that is handed over gets a number from here on
 _NICE_OF_GUARDIANS = -10
 _NICE = os.getpriority(os.PRIO_PROCESS, 0)
@@ -79,15 +82,15 @@ def hurry() -> None:
 
 
 def _slow_down() -> None:
-    """Undo ``hurry``. A worker that was reniced since it started keeps its new priority."""
+    """Undo ``hurry``. If the worker was reniced after its start, the new priority is kept."""
     if os.getpriority(os.PRIO_PROCESS, 0) < _NICE:
         os.setpriority(os.PRIO_PROCESS, 0, _NICE)
 
 
 def launch(request: Request, handed: Sequence[int]) -> int:
-    """Start the program in a session of its own and return its pid when the program runs.
+    """Start the program in a new session and return its pid when the program runs.
 
-    ``handed`` are the descriptors that it gets: stdout, stderr, and others as 3, 4 and so on.
+    ``handed`` are the descriptors for the program: stdout, stderr, and others as 3, 4 and so on.
     """
     reading, writing = os.pipe()
     parent = os.getpid()
@@ -109,7 +112,7 @@ def launch(request: Request, handed: Sequence[int]) -> int:
 
 
 def _become(request: Request, handed: Sequence[int], trouble: int, parent: int) -> NoReturn:
-    """Run in the child: never returns, never raises."""
+    """Run the program, in the child. Never returns or raises."""
     stage = "limits"
     try:
         os.setsid()
@@ -132,7 +135,7 @@ def _become(request: Request, handed: Sequence[int], trouble: int, parent: int) 
 
 
 def _hand_over(handed: Sequence[int], trouble: int) -> int:
-    """Number the descriptors from 1 on; return the new number of ``trouble``, which may be in the way."""
+    """Number the descriptors from 1 on. Return the new number of ``trouble``, which may be one of these."""
     if len(handed) == _STREAMS:
         os.dup2(handed[0], 1)
         os.dup2(handed[1], 2)
@@ -144,7 +147,7 @@ def _hand_over(handed: Sequence[int], trouble: int) -> int:
 
 
 def _execute(program: str, argv: list[str], env: dict[str, str]) -> NoReturn:
-    """Like os.execvpe, which takes twice as long."""
+    """Execute the program. os.execvpe does the same, but takes twice as long."""
     if "/" in program:
         os.execve(program, argv, env)  # noqa: S606 - no shell on purpose
     refusal: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -173,7 +176,7 @@ def _limit(request: Request) -> None:
 
 
 def _set(limit: int, value: int, grace: int = 0) -> None:
-    """Set a limit, but never above our own."""
+    """Set a limit, but never above that of this process."""
     hard = resource.getrlimit(limit)[1]
     top = value + grace if hard == resource.RLIM_INFINITY else min(value + grace, hard)
     resource.setrlimit(limit, (min(value, top), top))

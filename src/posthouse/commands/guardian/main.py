@@ -1,4 +1,4 @@
-"""The guardian's loop: forks minders and watches them and the worker."""
+"""The guardian's loop: fork minders, and watch the minders and the worker."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ from .tree import descendants, end_all, send
 
 _LOOK_AROUND_MS = 1000
 _PATIENCE_WITH_MINDERS = 0.2
-# A service stop signals all processes, and the worker decides what to do; a closed socket is an error to
-# handle.
+# Signals that the guardian ignores: when a service stops, all its processes get a signal, but the worker
+# decides what to do; and writing to a closed socket must raise an error.
 _NOT_FOR_US = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
 
 
 class Guardian:
+    """The process that forks minders."""
+
     def __init__(self, worker: socket.socket, worker_pid: int) -> None:
         self._worker = worker
         self._worker_pid = worker_pid
         self._wakeup = _listen_to_children()
-        # The minders' sockets, also held here: if a minder is killed, the end of its command is still
-        # reported.
+        # The sockets of the minders are also open here: if a minder is killed, the guardian reports the end
+        # of its command.
         self._minders: dict[int, socket.socket] = {}
 
     def run(self) -> None:
@@ -48,7 +50,7 @@ class Guardian:
         self._leave()
 
     def _take(self) -> bool:
-        """Fork a minder for the socket that the worker sent. Returns False if the worker has hung up."""
+        """Fork a minder for the socket that the worker sent. Return False if the worker has disconnected."""
         _, received = receive(self._worker)
         if not received:
             return False
@@ -98,7 +100,7 @@ class Guardian:
             control.close()
 
     def _orphans_left(self) -> bool:
-        """Check twice: a process that changes its pid may be missed once."""
+        """Return whether orphans are left. Check twice: a process that changes its pid may be missed once."""
         for _ in range(2):
             for pid in descendants(self._minders):
                 with contextlib.suppress(ChildProcessError):
@@ -111,14 +113,14 @@ class Guardian:
         """Kill everything that the worker started, after the worker has died."""
         while self._minders:
             for pid in self._minders:
-                send(pid, FORSAKEN)  # repeated: a minder between two commands may miss one
+                send(pid, FORSAKEN)  # repeated, because a minder between two commands may miss a signal
             select.select([self._wakeup], [], [], _PATIENCE_WITH_MINDERS)
             self._collect()
 
 
 def _prepare() -> None:
     gc.disable()
-    gc.freeze()  # forked minders then share our memory
+    gc.freeze()  # forked minders then share the guardian's memory
     name_process("posthouse-guard")
     adopt_orphans()
     hurry()
@@ -126,9 +128,9 @@ def _prepare() -> None:
 
 
 def _take_over_signals() -> None:
-    """Block and ignore no signal, regardless of what the worker inherited from nohup or a shell.
+    """Unblock all signals and handle those that are ignored, because of nohup or a shell for example.
 
-    An executed program inherits ignored and blocked signals, but not handlers.
+    An executed program inherits ignored and blocked signals, but not signal handlers.
     """
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     ignored = [number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN]
@@ -148,7 +150,7 @@ def _listen_to_children() -> int:
 def _watch(pid: int) -> int | None:
     """Return a descriptor that is readable once the process has died.
 
-    A socket is not enough: other processes may have inherited its end.
+    The worker's socket does not suffice: other processes may have inherited the worker's end.
     """
     try:
         return os.pidfd_open(pid)

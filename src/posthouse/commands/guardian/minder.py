@@ -1,4 +1,4 @@
-"""Supervise one command: start it, wait for its end, and kill everything that it started."""
+"""Supervise one command: start it, wait for its end, and kill all processes that it started."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .launch import (
 )
 from .tree import end_all, send_group
 
-FORSAKEN = signal.SIGUSR2  # the guardian has died, or reports that the worker has
+FORSAKEN = signal.SIGUSR2  # the guardian has died, or reports that the worker has died
 ORPHANED = "forsaken"  # reason of a command whose minder has lost its guardian
 TERMINATE = b"T"  # sent by the worker to end the command
 RUN = b"R"  # followed by the descriptors of the command and the request
@@ -33,7 +33,7 @@ _LENGTH = 8
 
 
 class Minder:
-    """Supervises one command. Reports to the worker: ``started``, then ``ended``; or ``refused``."""
+    """The supervision of one command. Reports to the worker: ``started``, then ``ended``; or ``refused``."""
 
     def __init__(self, worker: socket.socket, wakeup: int) -> None:
         self._worker = worker
@@ -46,7 +46,7 @@ class Minder:
         self._stopped_by: str | None = None
 
     def mind(self, request: Request, handed: Sequence[int]) -> bool:
-        """Run the command until nothing of it is left. Returns whether the worker is still there."""
+        """Run the command until none of its processes is left. Return whether the worker still runs."""
         try:
             self._pid = launch(request, handed)
         except LaunchError as error:
@@ -59,7 +59,7 @@ class Minder:
         say(self._worker, "started", pid=self._pid)
         self._wait(request)
         if not AVAILABLE:
-            send_group(self._pid, signal.SIGKILL)  # the best that is possible
+            send_group(self._pid, signal.SIGKILL)  # without subreapers, only the group can be killed
         all_gone = end_all(self._children_left, patience=_PATIENCE_WITH_THE_KERNEL)
         say(self._worker, "ended", **self._ending(all_gone))
         if not all_gone:
@@ -67,7 +67,7 @@ class Minder:
         return self._stopped_by != ORPHANED
 
     def _wait(self, request: Request) -> None:
-        """Wait until the command has ended or everything must be killed."""
+        """Wait until the command has ended, or all its processes must be killed."""
         ends_at = self._started + request["timeout"] if request["timeout"] is not None else float("inf")
         poll = select.poll()
         poll.register(self._wakeup, select.POLLIN)
@@ -92,7 +92,7 @@ class Minder:
             order = b""
         if order == TERMINATE and self._stopped_by is None:
             self._terminate("order", grace)
-        elif not order:  # the worker has hung up: it is dead, or stopping at once
+        elif not order:  # the worker closed the connection: it has died, or wants the command killed
             self._kill(self._stopped_by or "order")
 
     def _terminate(self, reason: str, grace: float) -> None:
@@ -104,10 +104,13 @@ class Minder:
     def _kill(self, reason: str) -> None:
         self._stopped_by = reason
         self._kill_at = 0.0
-        send_group(self._pid, signal.SIGKILL)  # the other processes follow; without /proc this is all
+        send_group(self._pid, signal.SIGKILL)  # end_all() kills the other processes, if there is /proc
 
     def _children_left(self) -> bool:
-        """Reap dead children. Orphans become our children, so without children there are no descendants."""
+        """Reap dead children, and return whether any child is left.
+
+        Orphans become children of this process, so without children there are no descendants.
+        """
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -130,20 +133,20 @@ class Minder:
 
 
 def serve(worker: socket.socket, guardian: int) -> None:
-    """Supervise one command after the other, because a fork costs as much as everything else."""
+    """Supervise one command after the other: forking a minder costs as much as the rest of a command."""
     name_process("posthouse-mind")
     adopt_orphans()
     signal_when_parent_dies(FORSAKEN)
     wakeup = _listen_to_signals()
     while True:
-        signal.signal(FORSAKEN, signal.SIG_DFL)  # an idle minder just ends
+        signal.signal(FORSAKEN, signal.SIG_DFL)  # ends an idle minder
         if os.getppid() != guardian:
             return
         order, received = receive(worker)
         if not order:
             return
         if order == TERMINATE:
-            continue  # it crossed our report that the command has ended
+            continue  # sent before the worker received the report of the command's end
         request = _request(worker)
         if request is None:
             return
@@ -164,7 +167,7 @@ def _listen_to_signals() -> int:
 
 
 def do_nothing(*_: object) -> None:
-    """Signal handler. The number of the signal is in the wakeup pipe."""
+    """Handle a signal whose number is read from the wakeup pipe."""
 
 
 def _request(worker: socket.socket) -> Request | None:
@@ -188,7 +191,7 @@ def _exactly(worker: socket.socket, length: int) -> bytes:
 
 
 def receive(source: socket.socket) -> tuple[bytes, list[int]]:
-    """Receive one byte and its descriptors; nothing if the other side has hung up."""
+    """Receive one byte and its descriptors; both are empty if the other side has disconnected."""
     try:
         data, received, _, _ = socket.recv_fds(source, 1, _DESCRIPTORS)
     except ConnectionError:

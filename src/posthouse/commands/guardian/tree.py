@@ -18,10 +18,10 @@ _LONGEST_PAUSE = 0.02
 
 
 def descendants(spare: Collection[int] = (), meet: Callable[[int], None] = lambda _: None) -> set[int]:
-    """Return the living descendants, without those in ``spare`` and theirs.
+    """Return the living descendants, without the processes in ``spare`` and their descendants.
 
-    ``meet`` is called as soon as one is seen: a process that changes its pid every few milliseconds would
-    have another one at the end of the scan.
+    ``meet`` is called as soon as a descendant is seen: a process that changes its pid every few milliseconds
+    would have another pid at the end of the scan.
     """
     family = {os.getpid()}
     strangers: dict[int, list[int]] = {}
@@ -70,11 +70,11 @@ def _living_parent(pid: str) -> int:
 
 
 def end_all(left: Callable[[], bool], *, spare: Collection[int] = (), patience: float = float("inf")) -> bool:
-    """Kill until ``left``, which also reaps the dead, reports that nothing is left.
+    """Kill all descendants until ``left`` returns False. ``left`` also reaps dead processes.
 
     All processes are stopped first: a stopped process cannot fork, so a fork bomb cannot outrun the scan, and
-    no process can replace a killed sibling. Returns False if some are alive after ``patience`` seconds, which
-    happens only to a process that hangs inside the kernel.
+    no process can replace a killed sibling. Return False if a process is alive after ``patience`` seconds,
+    which happens only to a process that hangs inside the kernel.
     """
     deadline = time.monotonic() + patience
     pause = _SHORTEST_PAUSE

@@ -1,4 +1,4 @@
-"""Artifacts over HTTP, in pieces that resume where the last one stopped, in both directions."""
+"""Uploads and downloads of artifacts over HTTP. Both resume after an interruption."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class HttpArtifactStore:
         self._limit = limit
 
     async def close(self) -> None:
-        """Nothing to do: the connection is shared."""
+        """Do nothing: the connection is shared."""
 
     async def put(self, job_id: UUID, token: UUID, name: str, path: Path) -> dict[str, Any]:
         digest = await asyncio.to_thread(digest_of, path)
@@ -73,7 +73,7 @@ class HttpArtifactStore:
         return {"name": name, "size": size, "sha256": wanted}
 
     async def _get_some(self, url: str, token: UUID, query: dict[str, str], part: Path) -> tuple[int, str]:
-        """Append the received bytes to the partial file."""
+        """Append the received bytes to the partial file, and return the size and the expected SHA-256."""
         start = await asyncio.to_thread(_size, part)
         headers = {"X-Lease-Token": str(token)}
         if start:

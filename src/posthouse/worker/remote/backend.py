@@ -34,6 +34,8 @@ PENDING_CLAIM_SECONDS = 60.0
 
 
 class HttpLeaseStore:
+    """The lease store of a remote worker."""
+
     def __init__(self, line: HttpConnection, worker_id: UUID, lease_seconds: float) -> None:
         self._line = line
         self._worker = str(worker_id)
@@ -43,7 +45,7 @@ class HttpLeaseStore:
         self._unanswered: dict[str, float] = {}
 
     async def close(self) -> None:
-        """Nothing to do: the connection is shared."""
+        """Do nothing: the connection is shared."""
 
     async def claim(
         self,
@@ -58,8 +60,9 @@ class HttpLeaseStore:
         patience: float = 20.0,
         least: int = 0,
     ) -> Claim:
-        """Claim up to ``limit`` jobs, or none if fewer than ``least`` can start, and recover the jobs of
-        earlier claims whose responses were lost.
+        """Claim up to ``limit`` jobs, or none if fewer than ``least`` can start.
+
+        The jobs of earlier claims whose responses were lost are recovered.
         """
         token, asked_at = str(uuid4()), time.monotonic()
         unanswered = [old for old, until in self._unanswered.items() if until > asked_at]
@@ -147,7 +150,7 @@ class HttpLeaseStore:
     async def _report(self, path: str, items: Sequence[bytes]) -> list[UUID]:
         body = b'{"worker_id":"%b","jobs":[%b]}' % (self._worker.encode(), b",".join(items))
         answer = await self._line.post(path, body)
-        if answer["rejected"]:  # repeating them one by one shows which
+        if answer["rejected"]:  # the completer finds it by halving the batch
             raise Refused(answer["rejected"][0]["detail"])
         return [UUID(job_id) for job_id in answer["lost"]]
 
@@ -207,13 +210,15 @@ MOST_LINES = 2000
 
 
 class HttpAttemptStore:
+    """The attempt store of a remote worker."""
+
     def __init__(self, line: HttpConnection, worker_id: UUID, lease_seconds: float) -> None:
         self._line = line
         self._worker = str(worker_id)
         self.lease_seconds = lease_seconds
 
     async def close(self) -> None:
-        """Nothing to do: the connection is shared."""
+        """Do nothing: the connection is shared."""
 
     async def report(self, reports: Sequence[Mapping[str, Any]]) -> dict[UUID, str]:
         answer = await self._line.post("jobs/progress", self._body(jobs=reports))
@@ -231,7 +236,7 @@ class HttpAttemptStore:
         return json.dumps(found[0]["result"]) if found else None
 
     async def save_step(self, parameters: Sequence[Any]) -> str:
-        """Store a step. The parameters are those of the statement step_keep."""
+        """Store a step. ``parameters`` are those of the statement step_keep."""
         job_id, token, _, name, result, seconds, _ = parameters
         body = b'%b,"result":%b}' % (
             self._body(token=token, name=name, seconds=seconds)[:-1],
@@ -286,7 +291,8 @@ class HttpWorkerListener:
         self._tell = tell
         self._cursor = ""
         self.works = True
-        self.listening = False  # the server reads definitions for many workers: asking it costs little
+        # The worker then reloads definitions often, which is cheap: the server reads them for many workers.
+        self.listening = False
 
     async def run(self) -> None:
         while self.works:
@@ -337,7 +343,7 @@ class HttpBackend:
 
     @contextmanager
     def pulse(self) -> Iterator[HttpHeartbeatConnection]:
-        """Return the heartbeat connection. A heartbeat without a response is repeated while there is time."""
+        """Yield the heartbeat connection. Its timeout leaves time to repeat an unanswered heartbeat."""
         seconds = max(1.0, self._settings.lease_seconds / 4)
         with httpx.Client(**{**options(self._settings), "timeout": seconds}) as client:
             yield HttpHeartbeatConnection(client, self._worker_id, self._settings.lease_seconds)

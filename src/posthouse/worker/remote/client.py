@@ -1,4 +1,7 @@
-"""The heartbeat over HTTP. A remote worker has no liveness lock; its leases show that it is alive."""
+"""The HTTP connection of a remote worker: requests, pauses before retries, and the heartbeat.
+
+A remote worker has no liveness lock; its leases show that it is alive.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ _OURS: dict[str, type[PosthouseError]] = {
 
 
 def content_of(response: httpx.Response) -> Any:
-    """Return the JSON of a response. Raises the error that it contains."""
+    """Return the JSON of a response, or raise the error that the response contains."""
     if response.is_success:
         return from_json(response.content) if response.content else None
     raise error_of(response)
@@ -48,7 +51,7 @@ def error_of(response: httpx.Response) -> PosthouseError:
 
 
 def _problem(response: httpx.Response) -> tuple[str, str]:
-    """Return code and message. A proxy may respond in a form of its own."""
+    """Return the error code and the message. A proxy may respond in another format."""
     try:
         problem = from_json(response.content)
         return str(problem["code"]), str(problem["detail"])
@@ -66,9 +69,7 @@ _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
 def options(settings: Settings) -> dict[str, Any]:
-    """Return the arguments of an HTTP client. Certificates are verified, and proxies of the
-    environment used.
-    """
+    """Return the arguments of an HTTP client, which verifies certificates and uses the configured proxies."""
     parts = urlsplit(settings.remote_url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ConfigurationError(
@@ -84,7 +85,7 @@ def options(settings: Settings) -> dict[str, Any]:
 
 
 def answer_seconds(lease_seconds: float) -> float:
-    """Return how long to wait for an answer: a report that is lost is repeated while its lease is valid."""
+    """Return how long to wait for a response, so that a lost report is repeated while its lease is valid."""
     return min(ANSWER_SECONDS, max(SHORTEST_ANSWER_SECONDS, lease_seconds / 2))
 
 
@@ -98,7 +99,7 @@ def warn_of_plain_http(settings: Settings) -> None:
 
 
 def _is_not_ours(record: logging.LogRecord) -> bool:
-    """Drop the line that httpx logs for each request: a worker sends several a second."""
+    """Return False for the lines that httpx logs for requests of workers, which send several per second."""
     return PREFIX not in record.getMessage()
 
 
@@ -106,11 +107,13 @@ logging.getLogger("httpx").addFilter(_is_not_ours)
 
 
 class HttpConnection:
+    """The connection to a server, shared by the stores of a remote worker."""
+
     def __init__(self, settings: Settings) -> None:
         self._client = httpx.AsyncClient(**options(settings))
         self._failures = 0
         self._answered = asyncio.Event()
-        # A caller may have outcomes to report, and leases that expire meanwhile.
+        # A caller may have to report outcomes before leases expire.
         self._longest = min(LONGEST_PAUSE, settings.lease_seconds / 6)
 
     async def get(self, path: str, **arguments: Any) -> Any:
@@ -123,10 +126,10 @@ class HttpConnection:
         return await self.ask("POST", path, content=body, timeout=timeout)
 
     async def ask(self, method: str, path: str, **arguments: Any) -> Any:
-        """Send a request. Raises ServerUnavailable, after a pause, if it may be sent again.
+        """Send a request. Raises ServerUnavailable, after a pause, if the request may be sent again.
 
-        After a failure, requests close their connections. One that is kept open may lead to a server that is
-        stopping, and would be used for every retry.
+        After a failure, requests close their connection. A connection that is kept open may lead to a server
+        that is stopping, and every retry would use it.
         """
         if self._failures:
             arguments["headers"] = {**arguments.get("headers", {}), "Connection": "close"}
@@ -144,7 +147,7 @@ class HttpConnection:
         return self._client
 
     async def pause(self) -> None:
-        """Wait before a retry. Ends early when another request succeeds, because the server is back."""
+        """Wait before a retry, at most until another request succeeds, because the server is back then."""
         self._failures += 1
         self._answered.clear()
         await wait_for_event(self._answered, pause_after(self._failures, self._longest))
@@ -184,5 +187,5 @@ class HttpHeartbeatConnection:
         return verdicts
 
     def wait(self, wakeup: int, seconds: float) -> None:
-        """Wait for the wakeup alone: between two heartbeats there may be no connection."""
+        """Wait only for the wakeup, because there may be no connection between two heartbeats."""
         until_readable(seconds, wakeup)

@@ -52,7 +52,7 @@ def _find(name: str, folder: str) -> str:
         value = (Path(folder) / name).read_text() if folder else None
     except FileNotFoundError:
         value = None
-    except (OSError, ValueError) as error:  # the text of a decoding error would show a part of it
+    except (OSError, ValueError) as error:  # the text of a decoding error would show a part of the secret
         raise CommandUnstartable(f"cannot read the secret {name}:  {_why(error)}") from None
     if value is None:
         place = f"a file {name} in {folder}" if folder else f"a file {name} in POSTHOUSE_SECRETS_DIR"
@@ -73,12 +73,12 @@ FLUSH_TIMEOUT_SECONDS = 5.0
 
 
 def command_slots(settings: Settings) -> int:
-    """Return the number of slots: the setting, or some per core."""
+    """Return the number of slots: the setting, or ``SLOTS_PER_CORE`` per core up to the concurrency."""
     return settings.command_slots or min(settings.concurrency, SLOTS_PER_CORE * cores())
 
 
 class CommandJobs:
-    """Keeps ``known`` up to date with the command definitions and runs them for an executor."""
+    """The runner of command definitions for an executor. It keeps ``known`` up to date with them."""
 
     def __init__(
         self, definition_watcher: DefinitionWatcher, known: dict[str, JobDefinition], settings: Settings
@@ -100,15 +100,15 @@ class CommandJobs:
         return self._runner.guardian_pid
 
     def start(self) -> None:
-        """Start the guardian now, so that the first command need not wait for it."""
+        """Start the guardian now, so that the first command does not wait for its start."""
         if self._runner.guardian_pid is None:
             self._runner.start()
 
     def adopt(self, handlers: Collection[str]) -> list[str]:
-        """Take over the current definitions and return the kinds that can be run.
+        """Load the current definitions and return the kinds that can be run.
 
-        A removed definition is kept for jobs that were claimed before. A handler of the same name takes
-        precedence.
+        A removed definition is kept for jobs that were claimed before its removal. A handler of the same name
+        takes precedence over a command.
         """
         return [
             rules.key
@@ -148,7 +148,8 @@ class CommandJobs:
         try:
             done = await self._to_its_end(attempt, run)
         except CommandLost as error:
-            if error.may_have_run:  # it may have killed its supervisor, even before its start was reported
+            # The command may have killed its supervisor, even before its start was reported.
+            if error.may_have_run:
                 raise Crashed(str(error), pid=pids[0] if pids else None) from None
             raise
         finally:
@@ -159,7 +160,7 @@ class CommandJobs:
         return done.result if ending is None else ending
 
     async def _emit(self, name: str, job: Job, result: Any) -> None:
-        """Emit the event of a command that succeeded, once per job however often it runs."""
+        """Emit the event of a command that succeeded: only once, even if the command runs several times."""
         context = result if isinstance(result, dict) else {"result": result}
         options: EventOptions = {
             "id": uuid5(job.id, f"{job.generation} {name}"),
@@ -176,8 +177,9 @@ class CommandJobs:
             job.log.warning("event %s not emitted: this worker has no database connection", name)
 
     async def _to_its_end(self, attempt: Attempt, run: Coroutine[Any, Any, Completed]) -> Completed:
-        """Wait until no process of the command is left, also if canceled; for a lost lease with a shorter
-        grace.
+        """Wait until no process of the command is left, even if canceled.
+
+        After a lost lease and at shutdown, the command has a shorter grace.
         """
         task = self._loop.create_task(run)
         try:
@@ -208,7 +210,7 @@ class CommandJobs:
 
 
 class ProgressReports:
-    """Passes on a command's progress: only the newest, one at a time, so that reports do not pile up."""
+    """A callback that reports a command's progress: only the newest, one at a time, so that none queue up."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -244,7 +246,7 @@ def template_values(job: Job) -> Values:
 
 
 async def _run_elsewhere(job: Job) -> None:
-    """Handler of command definitions; see Commands."""
+    """Stand in as the handler of command definitions, which CommandJobs runs instead."""
 
 
 _ARGUMENTS = HandlerArguments("a command", _run_elsewhere, batch=False)

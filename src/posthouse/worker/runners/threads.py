@@ -14,7 +14,7 @@ from posthouse.core.outcome import Cancel
 
 
 class ThreadCall:
-    """One call in a thread. ``future`` is done when the thread is, independent of the waiting task."""
+    """One call in a thread. ``future`` is done when the call has ended, even if no task waits for it."""
 
     def __init__(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
         self._function = function
@@ -99,7 +99,7 @@ class ThreadPool:
 
 
 def _raise_in(ident: int, error: type[BaseException] | None) -> None:
-    """Raise an exception in a thread. None withdraws one that has not been raised yet."""
+    """Raise an exception in a thread. None withdraws an exception that has not been raised yet."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
         ctypes.c_ulong(ident), None if error is None else ctypes.py_object(error)
     )

@@ -51,10 +51,10 @@ _SIZES = Path("/proc/self/statm")
 
 @contextmanager
 def memory_limit(megabytes: int | None) -> Iterator[None]:
-    """Limit the additional memory of the block. Beyond it Python raises MemoryError, and C code usually
-    aborts.
+    """Limit the memory that the block can allocate.
 
-    Only on Linux, where the kernel enforces it.
+    Beyond the limit Python raises MemoryError, and C code usually aborts. Works only on Linux, where the
+    kernel enforces the limit.
     """
     if megabytes is None or not _SIZES.exists():
         yield
@@ -70,7 +70,7 @@ def memory_limit(megabytes: int | None) -> Iterator[None]:
 
 
 class ChildJobServices(JobServices):
-    """Sends all calls to the worker. Transactions use a connection of this process."""
+    """The calls of a job, forwarded to the worker. Transactions use a connection of this process."""
 
     def __init__(self, talk: WorkerChannel, hello: Message) -> None:
         super().__init__(talk.loop, JobLimits(*hello["limits"]), HandlerPools(hello["url"]))
@@ -83,7 +83,7 @@ class ChildJobServices(JobServices):
         number = next(self._numbers)
         answer = self._pending[number] = Future()
         self._talk.send({"ask": method, "number": number, "job": attempt.hex_id, "arguments": arguments})
-        return await asyncio.wrap_future(answer)  # the handler's loop, or that of the other thread
+        return await asyncio.wrap_future(answer)  # in the handler's loop or in that of the channel
 
     def send_notice(self, method: str, attempt: Attempt, *arguments: Any) -> None:
         self._talk.send({"tell": method, "job": attempt.hex_id, "arguments": arguments})
@@ -101,7 +101,7 @@ INTERRUPT_SIGNAL = signal.SIGUSR2
 
 
 class WorkerChannel:
-    """The connection to the worker, in a separate thread."""
+    """The connection to the worker, served by a separate thread."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.setblocking(False)
@@ -114,7 +114,7 @@ class WorkerChannel:
         self.on_end: Any = None
         self.on_worker_exit: Any = None
         self.is_main_thread_sending = False
-        """Whether the main thread is sending; it must not be interrupted within a line."""
+        """Whether the main thread is sending. It must not be interrupted in the middle of a message."""
         self.on_main_thread_sent: Any = None
 
     def start(self) -> None:
@@ -143,7 +143,7 @@ class WorkerChannel:
                 self.large_calls.put(message)
 
     def send(self, message: Message) -> None:
-        """Send a message from any thread, at once, so that the next job does not delay it."""
+        """Send a message at once, in the calling thread, so that the next job does not delay it."""
         data = memoryview(encode_message(message))
         if threading.current_thread() is not threading.main_thread():
             self._send_all(data)
@@ -173,7 +173,7 @@ def _wait_writable(connection: socket.socket) -> None:
 
 
 class ChildRunner:
-    """Runs the calls of the worker."""
+    """The runner of the worker's calls."""
 
     def __init__(self, talk: WorkerChannel, inbox: socket.socket) -> None:
         self._talk = talk
@@ -200,7 +200,7 @@ class ChildRunner:
             del message
 
     def _body(self, number: int) -> Message:
-        """Return a large call, which is sent over the other connection. Earlier ones were taken back."""
+        """Return a large call, which arrives over the channel. Skip calls that the worker took back."""
         while (message := self._talk.large_calls.get())["run"] != number:
             pass
         return message
@@ -244,10 +244,10 @@ class ChildRunner:
         return reply
 
     def _run_handler(self, number: int, definition: JobDefinition, attempts: list[Attempt]) -> Any:
-        """Run the handler. A cancellation can be raised at any point in here."""
+        """Run the handler. Cancel can be raised at any point of this method."""
         try:
             self._running = number
-            if self._cancel_requested == number:  # it was canceled before it started
+            if self._cancel_requested == number:  # canceled before the handler started
                 raise Cancel("canceled before the handler started")
             with memory_limit(definition.memory_mb):
                 return self._call_handler(definition, attempts)
@@ -280,8 +280,9 @@ class ChildRunner:
             self._task = None
 
     def _end(self, message: Message) -> None:
-        """Handle the worker's request to stop a call. Runs in the other thread, before, during or after the
-        call.
+        """Handle the worker's request to stop a call.
+
+        Runs in the channel's thread: before, during or after the call.
         """
         number, canceled = message["end"], message["canceled"]
         for attempt in self._attempts if self._running == number and canceled else ():
@@ -290,7 +291,7 @@ class ChildRunner:
         signal.pthread_kill(threading.main_thread().ident or 0, INTERRUPT_SIGNAL)
 
     def _interrupted(self, *_: object) -> None:
-        """Signal handler in the main thread, where it is certain which call runs."""
+        """Handle the interrupt signal. Runs in the main thread, where the running call cannot change."""
         if (
             self._running is None
             or self._running != self._cancel_requested
@@ -301,11 +302,11 @@ class ChildRunner:
         if self._task is None:
             raise Cancel("stopped by the worker")
         self._task.cancel()
-        if self._own_loop is not None:  # the loop may be idle
+        if self._own_loop is not None:  # wakes the loop if it is idle
             self._own_loop.call_soon_threadsafe(lambda: None)
 
     def _on_worker_exit(self) -> None:
-        """Kill this process group: the worker is gone, and its job will be rescued."""
+        """Kill this process group: the worker has died, and its jobs will be rescued."""
         os.killpg(0, signal.SIGKILL)
 
 
@@ -334,4 +335,4 @@ def _reset_signals() -> None:
 
 
 def _ignore(*_: object) -> None:
-    """Unlike SIG_IGN, this handler is not inherited by programs that a handler starts."""
+    """Do nothing. Unlike SIG_IGN, programs that a job starts do not inherit this signal handler."""

@@ -24,16 +24,16 @@ from posthouse.worker.services import WorkerJobServices
 
 PREFETCH_SECONDS = 0.005
 MAX_DEPTH = 16
-"""No-op jobs per second on 2 busy cores, in two runs: 2,277 and 1,719 at depth 1; 2,384 and 3,749 at 4; 2,868
-and 3,060 at 8; 4,130 and 4,974 at 16.
+"""Maximum number of calls in a process. No-op jobs per second on 2 busy cores, in two runs: 2,277 and 1,719
+at depth 1; 2,384 and 3,749 at 4; 2,868 and 3,060 at 8; 4,130 and 4,974 at 16.
 """
 
 
 class PipelineDepth:
-    """The number of calls to send ahead.
+    """The number of calls that a process may have.
 
-    One, unless the last calls were short: then as many as finish in a moment, so that a process need not wait
-    for the worker between calls. One long call resets it to one.
+    One, unless the last calls were short: then as many as finish in ``PREFETCH_SECONDS``, so that a process
+    need not wait for the worker between calls. One long call resets the depth to one.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class PipelineDepth:
         self.value = 1
 
     def record(self, took: float) -> bool:
-        """Record the duration of a call. Returns whether the depth has changed."""
+        """Record the duration of a call. Return whether the depth has changed."""
         self._call_seconds = took if took > self._call_seconds else 0.9 * self._call_seconds + 0.1 * took
         before, self.value = (
             self.value,
@@ -61,7 +61,10 @@ SLOW_CALL_SECONDS = 0.01
 
 
 class ProcessPool:
-    """Sends calls to processes. ``on_size`` receives the capacity, ``on_broken`` is called if none starts."""
+    """A pool of job processes.
+
+    ``on_resize`` receives the new capacity. ``on_unrecoverable`` is called if no process can be started.
+    """
 
     def __init__(
         self,
@@ -73,7 +76,7 @@ class ProcessPool:
         self._definitions = list(definitions)
         self._services = services
         self._size = settings.slots_of_processes()
-        # the outcome is written at the end of the grace period
+        # shorter than the executor's grace, at whose end the outcome is written
         self._grace = settings.cancel_grace_seconds * 0.9
         self._lost_grace = LeaseTiming(settings.lease_seconds).stop_grace(self._grace)
         self._hello: dict[str, Any] = {
@@ -99,7 +102,7 @@ class ProcessPool:
         return [process.pid for process in self._processes if process.is_ready_for_calls]
 
     async def start(self) -> None:
-        """Start all processes and wait until they have imported the application. Raises if they cannot."""
+        """Start all processes and wait until they have imported the application. Raise if they cannot."""
         self._hello["places"] = {item.kind: import_path_of(item) for item in self._definitions}
         self._hello["log_level"] = logging.getLogger().getEffectiveLevel()
         try:
@@ -137,7 +140,7 @@ class ProcessPool:
         except asyncio.CancelledError:
             if not self._has_started(call):
                 raise
-        call.future = self._services.loop.create_future()  # the other one was canceled with the task
+        call.future = self._services.loop.create_future()  # the old future was canceled with the task
         assert call.process is not None
         lost = any(isinstance(attempt.stop_reason, LeaseLost | LeaseExpired) for attempt in attempts)
         stopping = any(type(attempt.stop_reason) is Released for attempt in attempts)
@@ -146,7 +149,7 @@ class ProcessPool:
         return await call.future
 
     def _has_started(self, call: ProcessCall) -> bool:
-        """Whether the call has already started."""
+        """Return whether the call has already started; otherwise withdraw it."""
         if call.process is not None:
             self._waiting.extendleft(reversed(call.process.reclaim()))
         if call in self._waiting:
@@ -160,7 +163,7 @@ class ProcessPool:
             self._slow_check = self._services.loop.call_later(SLOW_CALL_SECONDS, self._reclaim_from_slow)
 
     def _fill_processes(self) -> None:
-        """Give each process one call, then more to those whose calls are short."""
+        """Give each process one call, and then more calls up to the current depth."""
         for depth in range(1, self._depth.value + 1):
             for process in self._processes:
                 if not self._waiting:
@@ -171,7 +174,7 @@ class ProcessPool:
                         self._waiting.appendleft(call)
 
     def _reclaim_from_slow(self) -> None:
-        """Take calls back from a process whose current call takes longer than the previous ones."""
+        """Take calls back from processes whose current call takes longer than ``SLOW_CALL_SECONDS``."""
         self._slow_check = None
         now = time.monotonic()
         for process in self._processes:
@@ -229,7 +232,7 @@ class ProcessPool:
         await self._add()
 
     async def stop(self) -> None:
-        """Let idle processes exit, and kill those that have not after a moment."""
+        """Let the processes exit. Kill those that are starting or still run after ``CLOSE_SECONDS``."""
         self._closing = True
         for task in list(self._starting):
             task.cancel()

@@ -39,15 +39,15 @@ CHILD_CODE = (
     "from posthouse.worker.runners.process.child import main; main()"
 )
 FLUSH_SECONDS = 1.0
-"""How long the last messages of a dead process may take to arrive. They are there at once, unless a program
-that it started outside its process group holds the connection open.
+"""How long to wait for the end of the connection after a process has ended. The connection ends at once,
+unless a program that the process started outside its process group holds it open.
 """
 EXIT_SECONDS = 0.5
 _NOTES_LIMIT = 16_000
 
 
 class ProcessOwner(Protocol):
-    """The pool, as a process sees it."""
+    """The interface of the pool for its processes."""
 
     def on_ready(self) -> None: ...
     def on_answer(self, took: float) -> None: ...
@@ -72,7 +72,7 @@ class ProcessCall:
         self.started_at = 0.0
 
     def begin(self) -> None:
-        """Mark the start of the handler, and with it of its timeout."""
+        """Record the start of the handler, which also starts its timeout."""
         self.started_at = now = time.monotonic()
         for attempt, limit in zip(self.attempts, self._limits, strict=True):
             attempt.deadline = None if limit is None else now + limit
@@ -126,7 +126,7 @@ class WorkerProcess(asyncio.Protocol):
         self.calls: deque[ProcessCall] = deque()
         self.ready = False
         self.failure: str | None = None
-        """Why it could not start, as it reported."""
+        """Why the process could not start, as it reported."""
 
     def _start(self, theirs: socket.socket, warden: Warden) -> Child:
         handed = [item.fileno() for item in (theirs, self._inbox.reading, self._faulthandler_file)]
@@ -141,7 +141,7 @@ class WorkerProcess(asyncio.Protocol):
 
     @property
     def died(self) -> str | None:
-        """Return how it died, unless the worker stopped it."""
+        """How the process ended; None if the worker stopped it."""
         return None if self._stopped_by_worker else how_it_ended(self._child.exit_code or 0)
 
     @property
@@ -156,7 +156,7 @@ class WorkerProcess(asyncio.Protocol):
         self._transport = cast("asyncio.WriteTransport", transport)
 
     def put(self, call: ProcessCall) -> bool:
-        """Send it a call, to run at once or after those it has. Returns False if the socket is full."""
+        """Send a call, which runs after those that were sent before. Return False if the socket is full."""
         self._numbers += 1
         call.number = self._numbers
         packed = call.packed()
@@ -184,7 +184,7 @@ class WorkerProcess(asyncio.Protocol):
         return taken
 
     def end(self, call: ProcessCall, within: float) -> None:
-        """Ask the handler to stop, and kill the process if it does not within this time."""
+        """Request the handler to stop, and kill the process if it does not stop within ``within`` seconds."""
         if call.process is self:
             self._send(
                 {
@@ -225,7 +225,7 @@ class WorkerProcess(asyncio.Protocol):
         if self.calls:
             self.calls[0].begin()
         ending = call.resolve(message)
-        if isinstance(ending, Crashed):  # it could still report, but is not reliable any more
+        if isinstance(ending, Crashed):  # the process could still report, but is no longer reliable
             self.kill()
         self._owner.on_answer(message["took"])
 
@@ -266,12 +266,12 @@ class WorkerProcess(asyncio.Protocol):
             getattr(self._services, method)(attempt, *arguments)
 
     def _job(self, hex_id: str) -> Attempt | None:
-        """Return the job, or None if a thread that the handler left behind refers to a finished job."""
+        """Return the job, or None if a thread that outlives its handler refers to a finished job."""
         attempts = self.calls[0].attempts if self.calls else ()
         return next((attempt for attempt in attempts if attempt.hex_id == hex_id), None)
 
     def _exited(self, _: int) -> None:
-        """Handle the end of the process and of everything that it started."""
+        """Handle the end of the process and of all processes that it started."""
         if not self._connected:
             self._on_exit()
         else:
@@ -282,11 +282,11 @@ class WorkerProcess(asyncio.Protocol):
             self._transport.abort()
 
     def connection_lost(self, _: Exception | None) -> None:
-        """Handle the end of the connection. Without it a process is unusable, dead or not."""
+        """Handle the end of the connection. Without it the process is unusable, even if it still runs."""
         self._connected = False
         if self._child.exit_code is not None:
             self._on_exit()
-        else:  # it will exit soon, most likely; if not, it has closed a descriptor that is not its own
+        else:  # the process usually exits soon; if not, the handler has closed the descriptor
             self._loop.call_later(EXIT_SECONDS, self._kill_disconnected)
 
     def _kill_disconnected(self) -> None:

@@ -1,11 +1,13 @@
-"""What worker and job process exchange: messages, calls, log records, and the import paths of handlers.
+"""The protocol of worker and job process: messages, calls, log records, and the import paths of handlers.
 
-A message is one JSON object per line. JSON contains no line breaks, so one split separates a batch of them.
+A message is one JSON object per line. The JSON contains no line breaks, so one split separates several
+messages.
 
-Calls travel in a message socket whose reading end the worker keeps too. A process reads one call, runs it,
-and reads the next. A call that has not started is still in the socket, and the worker can take it back by
-reading it, even if the process is busy: the kernel gives each message to one reader. No call waits behind a
-handler that hangs, and the call that was running when a process died is known exactly.
+Calls are sent through a separate message-oriented socket. The worker keeps its reading end open too. A
+process reads one call, runs it, and reads the next. A call that has not started is still in the socket, and
+the worker can take it back by reading it, even if the process is busy: the kernel gives each message to one
+reader. No call waits behind a handler that hangs, and the call that was running when a process died is known
+exactly.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from posthouse.worker.services import JobServices
 
 Message: TypeAlias = dict[str, Any]
 _MESSAGE_ONLY: dict[type[Exception], str] = {Cancel: "cancel", LeaseLost: "lost", InvalidPayload: "invalid"}
-"""Outcomes of which only the message is sent."""
+"""Outcomes for which only the message is sent."""
 
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
@@ -49,7 +51,7 @@ def decode_message(data: bytes) -> Message:
 
 
 class MessageReader:
-    """Assembles lines from pieces."""
+    """A parser of messages that arrive in pieces."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -65,7 +67,7 @@ class MessageReader:
 
 
 def pack_job(attempt: Attempt) -> Message:
-    """Encode the claimed row. For columns without a JSON type, the position is recorded."""
+    """Encode the claimed row. The positions of values that JSON cannot represent are sent with it."""
     row: list[Any] = list(attempt.row)
     message: Message = {"row": row, "token": attempt.hex_token, "claimed_at": attempt.claimed_at}
     message["bytes"] = raw = [index for index, value in enumerate(row) if type(value) is bytes]
@@ -104,7 +106,7 @@ def unpack_value(packed: str | Message | None) -> JsonText | BaseException | Non
 
 
 def pack_outcome(ending: BaseException, fail_on: Sequence[type[BaseException]]) -> Message:
-    """Encode an outcome. Classes are not sent, so decisions that depend on them are made here."""
+    """Encode an outcome. Classes are not sent, so decisions that depend on the class are made here."""
     if isinstance(ending, Snooze):
         return {"as": "snooze", "terms": [ending.delay, ending.limit, ending.deadline]}
     for kind, name in _MESSAGE_ONLY.items():
@@ -151,7 +153,7 @@ def _errors(kind: type[PosthouseError]) -> list[type[PosthouseError]]:
 
 
 MAX_INLINE_BYTES = 32_768
-"""Larger calls are sent over the other connection, and only their number is sent here."""
+"""Larger calls are sent over the connection for messages, and only their number through the call socket."""
 SHUTDOWN = b"bye"
 
 
@@ -162,14 +164,14 @@ def _pair() -> tuple[socket.socket, socket.socket]:
 
 
 class CallQueue:
-    """The worker's end."""
+    """The worker's end of the call socket."""
 
     def __init__(self) -> None:
         self._writing, self.reading = _pair()
         self._writing.setblocking(False)
 
     def put(self, data: bytes) -> bool:
-        """Send a call. Returns False if the socket is full."""
+        """Send a call. Return False if the socket is full."""
         try:
             self._writing.send(data)
         except BlockingIOError:
@@ -179,7 +181,7 @@ class CallQueue:
         return True
 
     def reclaim(self) -> list[int]:
-        """Take back the calls that were not started, and return their numbers."""
+        """Take back the calls that have not started, and return their numbers."""
         taken: list[int] = []
         with suppress(BlockingIOError):
             while data := self.reading.recv(MAX_INLINE_BYTES * 2, socket.MSG_DONTWAIT):
@@ -192,7 +194,7 @@ class CallQueue:
 
 
 def next_call(reading: socket.socket) -> Message | None:
-    """Return the next call in the process, or None when there are no more."""
+    """Wait for the next call in the process, and return it, or None at the end."""
     data = reading.recv(MAX_INLINE_BYTES * 2)
     return None if data in {b"", SHUTDOWN} else decode_message(data)
 
@@ -203,7 +205,7 @@ def encode_inline(call: Message) -> bytes | None:
 
 
 _STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "masked"}
-"""Attributes of every record; others were passed as ``extra``, such as the job's ids."""
+"""Attributes of every log record. Others were passed as ``extra``, such as the job's id."""
 _CARRIED = ("name", "levelno", "levelname", "created", "pathname", "filename", "module", "lineno", "funcName")
 
 
@@ -222,7 +224,10 @@ class _ForwardHandler(logging.Handler):
 
 
 def forward_logs(level: int, send: Callable[[Message], None]) -> None:
-    """Install the handler before the application is imported, so that its basicConfig adds none."""
+    """Send log records to the worker.
+
+    Must be called before the application is imported, so that its ``basicConfig`` adds no handler.
+    """
     root = logging.getLogger()
     forward = _ForwardHandler(send)
     forward.addFilter(LogContextFilter())
