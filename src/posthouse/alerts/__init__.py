@@ -1,4 +1,5 @@
-"""Alerts outside the database: the doctor's rounds, and delivery by webhook.
+"""The doctor's periodic checks, and the delivery of alerts by webhook.
 
-The keeper creates alerts (posthouse.keeper.alerter); a worker of this package delivers them.
+The keeper creates alerts and decides which ones are sent (posthouse.keeper.alerter). A worker of this package
+delivers them.
 """

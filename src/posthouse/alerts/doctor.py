@@ -20,7 +20,7 @@ _OWN = "posthouse."
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A finding that becomes an alert, unless the alert with its key exists."""
+    """A finding that becomes an alert, unless an alert with its key exists."""
 
     type: AlertType
     subject: str
@@ -72,8 +72,9 @@ class Rounds:
                 yield Fact(AlertType.HORIZON_PINNED, _holder(holder), _holder_key(holder), finding, holder)
 
     def _stuck_queues(self, finding: Finding) -> list[Fact]:
-        """Return one fact per stuck queue, for the lane that waits longest. Its key is the same until that
-        lane moves.
+        """Return one fact per stuck queue, for its oldest lane.
+
+        The key of the fact stays the same until that lane moves.
         """
         queues: dict[str, Mapping[str, Any]] = {}
         for line in finding.evidence:

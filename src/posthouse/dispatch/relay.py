@@ -235,7 +235,7 @@ class Relay:
         key, state = Key(item.queue, str(item.level)), (item.jobs, item.front)
         seen = self._seen.get(key)
         pause = SWEEP_SECONDS
-        if seen is not None and seen.state == state and not belled:  # no worker has claimed one since
+        if seen is not None and seen.state == state and not belled:  # no worker has claimed a job since
             if now < seen.next_at:
                 return False
             pause = min(LONGEST_SWEEP_SECONDS, 2 * seen.pause)

@@ -1,4 +1,4 @@
-"""Creates alerts from recorded facts and decides which ones are sent."""
+"""Create alerts from recorded facts, and decide which ones are sent."""
 
 from __future__ import annotations
 

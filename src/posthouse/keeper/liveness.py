@@ -151,7 +151,7 @@ class Rescuer:
             raise
         if rescued:
             self._on_rescue()
-        # The search for expired leases reads the whole table running: the longer it takes, the rarer it is.
+        # The search for expired leases reads the whole table running, so slow searches run less often.
         self._pause = max(self._settings.rescue_seconds, 20 * (time.monotonic() - started))
         self._due_at = time.monotonic() + self._pause
         return {"rescued": rescued}

@@ -43,9 +43,9 @@ from posthouse.storage.triggers import (
 )
 
 UNREADABLE = timedelta(hours=1)
-"""When to retry an invalid schedule: another keeper may know its time zone."""
+"""Pause before an invalid schedule is checked again: a keeper that knows its time zone may run by then."""
 NEVER = timedelta(days=366)
-"""When to check a schedule again that has no next run."""
+"""Pause before a schedule is checked again whose calendar has ended."""
 
 
 class Timetable:

@@ -56,7 +56,7 @@ class Inside:
     def _read(self) -> None:
         data = self._socket.recv(65536)
         if not data:
-            os._exit(1)  # the supervisor has ended, and its guardian would kill this process
+            os._exit(1)  # the supervisor has ended, so its guardian kills this process too
         self._received += data
 
     def send(self, **message: Any) -> None:

@@ -24,7 +24,10 @@ LEASE_LOST_GRACE_SECONDS = 0.5
 
 
 class Attempt:
-    """The state of an attempt; the handler receives a ``Job`` made of it. Times are monotonic."""
+    """The state of an attempt, from which the handler's ``Job`` is made.
+
+    Times are of the monotonic clock.
+    """
 
     __slots__ = (
         "_payload", "claimed_at", "command_output", "deadline", "followups", "has_reports", "hex_id",

@@ -42,7 +42,7 @@ CALLS_PER_TURN = 32
 
 
 STOP_GRACE = 2.5
-"""Seconds that handlers have to clean up when their worker stops, of the five that follow its drain."""
+"""Seconds that handlers have to clean up when their worker stops: a part of the 5 s after its drain."""
 
 
 class Runner(Protocol):

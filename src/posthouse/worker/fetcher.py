@@ -298,7 +298,7 @@ class Fetcher:
 
     def _accept(self, claim: Claim) -> None:
         hex_token = claim.token.hex
-        rows = sorted(claim.rows, key=_BY_PRIORITY_AND_POSITION)  # a claim returns them in physical order
+        rows = sorted(claim.rows, key=_BY_PRIORITY_AND_POSITION)  # a claim returns rows in physical order
         attempts = [Attempt(row, claim.token, hex_token, claim.asked_at, self._services) for row in rows]
         expires = LeaseTiming(self._leases.lease_seconds).expires(claim.asked_at)
         marks = self._cursors

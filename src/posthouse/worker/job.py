@@ -230,8 +230,7 @@ class Job:
         totals: Mapping[str, int] | None = None,
         weights: Mapping[str, float] | None = None,
     ) -> Any:
-        """Declare parts and return them, with the state that earlier attempts left. Await in an async
-        handler.
+        """Declare parts and return them, with the state of earlier attempts. Await in an async handler.
 
         ``names`` are the parts to declare; ``totals`` and ``weights`` set the units of work and the weight by
         name. The parts are returned in the order of ``names``; without names, all parts of the job are

@@ -215,7 +215,7 @@ class LogWriter:
 
 
 def _normalize_line(line: str) -> str:
-    """Return what is left of a line after its carriage returns, truncated if it is long."""
+    """Return the text of a line after its last carriage return, truncated if it is long."""
     return line.rstrip("\r").rpartition("\r")[2][: LINE_LIMIT + MASK_MARGIN_CHARS]
 
 

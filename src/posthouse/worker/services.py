@@ -118,7 +118,7 @@ class JobServices:
 
     @_notice
     def mark_committing(self, attempt: Attempt) -> None:
-        """Record that a transaction is about to complete the job, which ends the lease without losing it."""
+        """Record that a transaction is about to complete the job: its lease then ends, but is not lost."""
 
     @_request
     async def upload(self, attempt: Attempt, name: str, path: str) -> dict[str, Any]: ...

@@ -24,7 +24,7 @@ from .launch import (
 from .tree import end_all, send_group
 
 FORSAKEN = signal.SIGUSR2  # the guardian has died, or reports that the worker has died
-ORPHANED = "forsaken"  # reason of a command whose minder has lost its guardian
+ORPHANED = "forsaken"  # ``stopped_by`` of a command whose minder has lost its guardian
 TERMINATE = b"T"  # sent by the worker to end the command
 RUN = b"R"  # followed by the descriptors of the command and the request
 _DESCRIPTORS = 8
@@ -46,7 +46,7 @@ class Minder:
         self._stopped_by: str | None = None
 
     def mind(self, request: Request, handed: Sequence[int]) -> bool:
-        """Run the command until none of its processes is left. Return whether the worker still runs."""
+        """Run the command until none of its processes is left. Return whether this minder can be reused."""
         try:
             self._pid = launch(request, handed)
         except LaunchError as error:
@@ -133,7 +133,7 @@ class Minder:
 
 
 def serve(worker: socket.socket, guardian: int) -> None:
-    """Supervise one command after the other: forking a minder costs as much as the rest of a command."""
+    """Supervise one command after the other, because forking a minder costs as much as all other steps."""
     name_process("posthouse-mind")
     adopt_orphans()
     signal_when_parent_dies(FORSAKEN)

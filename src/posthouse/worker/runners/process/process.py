@@ -184,7 +184,7 @@ class WorkerProcess(asyncio.Protocol):
         return taken
 
     def end(self, call: ProcessCall, within: float) -> None:
-        """Request the handler to stop, and kill the process if it does not stop within ``within`` seconds."""
+        """Ask the handler to stop, and kill the process if it does not stop within ``within`` seconds."""
         if call.process is self:
             self._send(
                 {
