@@ -23,7 +23,7 @@ MISSED_HEARTBEATS = 5
 LOG_LEVELS = ("debug", "info", "warning", "error", "off")
 AUTO = "auto"
 Variable: TypeAlias = str | tuple[str, float]
-"""What an environment variable of an application sets: a setting, or a setting and the seconds of a unit."""
+"""The setting that an application's environment variable sets, or that setting and its unit in seconds."""
 DISPATCH_MODES = ("database", "redis", "hybrid")
 _NOT_SETTINGS = {"POSTHOUSE_TEST_DATABASE_URL"}
 _OF_A_THING = "_retention_days"
@@ -376,7 +376,7 @@ class Settings:
 
     @property
     def offline_after(self) -> float | None:
-        """The seconds after which a worker is offline; None: each worker's own time."""
+        """The seconds after which a worker counts as offline; None: the time that each worker announces."""
         return self.offline_seconds or None
 
     def job_address(self, job_id: object) -> str:
@@ -393,7 +393,7 @@ class Settings:
         return self.process_slots or cores()
 
     def kept_days(self) -> dict[str, float]:
-        """Days by thing, as retention takes them: ``default``, and each that has a setting of its own."""
+        """Return the days of retention: ``default``, and those of each kind of data with its own setting."""
         own = {
             item.name.removesuffix(_OF_A_THING): getattr(self, item.name)
             for item in fields(self)
@@ -476,7 +476,7 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def settings_of(variables: Mapping[str, Variable], *, env: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the settings that these variables of applications set, unless their own variables are set."""
+    """Return the settings that an application's variables set. POSTHOUSE_ variables take precedence."""
     env = os.environ if env is None else env
     found: dict[str, Any] = {}
     known = get_type_hints(Settings)

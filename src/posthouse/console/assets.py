@@ -81,8 +81,9 @@ def files_below(folder: Traversable, prefix: str = "") -> list[tuple[str, bytes]
 
 
 def lean(path: str, content: bytes) -> bytes:
-    """Remove comments on lines of their own, indentation, spaces of imports and around punctuation in CSS.
-    In templates white space around a line break has no meaning.
+    """Remove indentation, comments on separate lines, and spaces in imports and around CSS punctuation.
+
+    In templates, white space around a line break has no meaning.
     """
     if not path.startswith(OWN_WORDS):
         return content

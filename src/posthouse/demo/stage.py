@@ -43,7 +43,7 @@ def stop_processes(processes: Iterable[subprocess.Popen[bytes]]) -> None:
 
 
 def _still_alive(processes: list[subprocess.Popen[bytes]], seconds: float) -> list[subprocess.Popen[bytes]]:
-    """Wait for all to end, together no longer than this; return those that still run."""
+    """Wait up to ``seconds`` for all processes to end. Return those that still run."""
     end = time.monotonic() + seconds
     for process in processes:
         with suppress(subprocess.TimeoutExpired):
@@ -52,7 +52,7 @@ def _still_alive(processes: list[subprocess.Popen[bytes]], seconds: float) -> li
 
 
 async def in_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Run blocking work in a thread; a cancellation waits for its end, so that it can be undone."""
+    """Run blocking work in a thread. A cancellation waits until the work has ended and can be undone."""
     working = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
     try:
         return await asyncio.shield(working)
@@ -95,7 +95,7 @@ class Screen:
             self._progress.console.print(text, markup=False, highlight=False)
 
     def show(self, name: str, done: float, total: float, told: str = "") -> None:
-        """Set the bar of this name, and add it if it is new."""
+        """Set the bar with this name. A new name adds a bar."""
         told = told or f"{done:.0f} of {total:.0f}"
         if self._progress is None:
             if self._said.get(name) != told:
@@ -139,7 +139,7 @@ LOOK_SECONDS = 0.2
 
 @dataclass
 class Stage:
-    """A running Posthouse with one application: what the coroutine of a demo receives."""
+    """A running Posthouse with one application, which the coroutine of a demo receives."""
 
     app: App
     path: str
@@ -157,7 +157,7 @@ class Stage:
     size: int | None = None
     """The value of --size, if given."""
     links: dict[str, str] = field(default_factory=dict)
-    """What to open at the end; see ``link``."""
+    """The pages to open at the end; see ``link``."""
     _workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def say(self, text: str) -> None:
@@ -169,7 +169,7 @@ class Stage:
         self.screen.show(name, done, total, told)
 
     def link(self, text: str, path: str) -> None:
-        """Offer a page to open at the end, such as ``/apps/shop/orders/7``, with what it shows."""
+        """Offer a page to open at the end, such as ``/apps/shop/orders/7``. ``text`` says what it shows."""
         self.links[text] = path
 
     def worker(self, *options: str, remote: bool = False, **environment: str) -> subprocess.Popen[bytes]:
@@ -214,7 +214,7 @@ class Stage:
                 await asyncio.sleep(LOOK_SECONDS)
 
     async def until(self, condition: Callable[[], Awaitable[bool]], what: str, timeout: float = 60.0) -> None:
-        """Wait until the condition is true; raise WaitTimeout, naming ``what``, if it is not in time."""
+        """Wait until the condition is true. Raise WaitTimeout, which names ``what``, after ``timeout``."""
         try:
             async with asyncio.timeout(timeout):
                 while not await condition():

@@ -30,7 +30,7 @@ LOG_TAIL = 2000
 
 
 class Fleet:
-    """Workers as processes. A killed one is replaced, as a process supervisor would do."""
+    """Worker processes. A killed worker is replaced, as a process supervisor would do."""
 
     def __init__(self, url: str, folder: Path, *, concurrency: int) -> None:
         self._folder = folder
@@ -204,11 +204,11 @@ class _Run:
         await self._until(lambda: self._report.done)
 
     def _all_at_work(self) -> bool:
-        """Whether the workers that replaced killed ones have announced themselves."""
+        """Return whether all workers, including replacements of killed ones, have registered."""
         return self._at_work.issuperset(self._fleet.pids)
 
     async def _enqueue_to(self, share: float) -> None:
-        """Enqueue jobs up to this share of all. In portions, so that each fault hits a busy queue.
+        """Enqueue jobs up to this share of all jobs. Enqueued in parts, so that each fault hits a busy queue.
 
         The last job is left for the worker that is killed in its transaction.
         """
