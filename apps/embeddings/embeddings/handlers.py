@@ -95,7 +95,7 @@ async def index(job: posthouse.Job) -> dict[str, int] | posthouse.Snooze:
         full = await store.not_indexed(db)
     for tenant, model in full:
         more = INDEXED_AT_ONCE
-        while more == INDEXED_AT_ONCE:
+        while more:
             async with job.transaction() as db:
                 if await store.index_can_wait(db):
                     return posthouse.Snooze(BUSY_PAUSE)

@@ -126,12 +126,12 @@ language plpgsql as $$
 declare
   v_indexed integer;
 begin
-  update embeddings.vectors as v set is_indexed = true
-  from (
+  with next as materialized (  -- a plan may otherwise read the vectors again after some of them have changed
     select tenant_id, model, text_hash from embeddings.vectors
     where tenant_id = p_tenant and model = p_model and not is_indexed
     limit p_limit for update skip locked
-  ) as next
+  )
+  update embeddings.vectors as v set is_indexed = true from next
   where (v.tenant_id, v.model, v.text_hash) = (next.tenant_id, next.model, next.text_hash);
   get diagnostics v_indexed = row_count;
   return v_indexed;
