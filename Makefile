@@ -9,10 +9,10 @@ DEV := $(VENV)/.dev
 DATA := $(or $(XDG_DATA_HOME),$(HOME)/.local/share)/posthouse
 # What `make quick` runs: the life of a job, and what users meet first.
 ENGINE := $(foreach part,claim control dedupe dependencies enqueue finish limits rescue schema,\
-  tests/engine/test_engine_$(part).py)
+  tests/storage/engine/test_$(part).py)
 QUICK := tests/core $(ENGINE) tests/client/test_client_enqueue.py tests/client/test_client_transactions.py \
-  tests/embedded/test_embedded_start.py tests/embedded/test_embedded_location.py \
-  tests/worker/test_working.py tests/test_slice.py
+  tests/storage/embedded/test_embedded_start.py tests/storage/embedded/test_embedded_location.py \
+  tests/worker/test_worker.py tests/test_smoke.py
 
 # The tests start two thousand processes: without this each of them would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE

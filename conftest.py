@@ -1,3 +1,10 @@
 """Fixtures for the tests of Posthouse and of the applications alike."""
 
-pytest_plugins = ["common_fixtures", "app_fixtures", "redis_fixtures"]
+pytest_plugins = [
+    "fixtures.apps",
+    "fixtures.cli",
+    "fixtures.database",
+    "fixtures.redis",
+    "fixtures.services",
+    "fixtures.shop_package",
+]

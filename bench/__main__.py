@@ -15,13 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from posthouse.storage.embedded import ensure
+from posthouse.storage.embedded import attach_server
 
 from .gates import verdict_table, verdicts
 from .idle import measure_idle
 from .own import measure_own
 from .peers.__main__ import measure_peers
-from .peers.catalogue import DEFAULT_JOBS, PEERS
+from .peers.catalogue import DEFAULT_JOBS, PEERS, POSTHOUSE
 from .peers.table import table
 from .progress import announce
 from .stock import BINARIES, MISSING, stock_server
@@ -44,7 +44,7 @@ RESULTS = Path(__file__).parent / "results"
 def _embedded_server() -> Iterator[str]:
     with (
         tempfile.TemporaryDirectory(prefix="posthouse-bench-") as folder,
-        ensure(Path(folder) / "postgres") as embedded,
+        attach_server(Path(folder) / "postgres") as embedded,
     ):
         yield embedded.admin_url_for()
 
@@ -81,9 +81,13 @@ def _measure(server: str, arguments: argparse.Namespace) -> dict[str, Any]:
     announce(f"on the {server} Postgres")
     with SERVERS[server]() as url:
         own = measure_own(url, arguments.jobs, with_jit=server == "stock")
+        if arguments.no_peers:
+            return {"posthouse": own}
         jobs = DEFAULT_JOBS if arguments.jobs is None else arguments.jobs
-        peers = {} if arguments.no_peers else measure_peers(list(PEERS), url, jobs)
-    return {"posthouse": own, **peers}
+        queues = measure_peers([POSTHOUSE, *PEERS], url, jobs)
+    if "error" in (turns := queues[POSTHOUSE.name]):
+        raise RuntimeError(f"Posthouse could not be measured in turns with the peers: {turns['error']}")
+    return queues | {"posthouse": own | turns}
 
 
 def _report(run: dict[str, Any]) -> str:
@@ -94,11 +98,9 @@ def _report(run: dict[str, Any]) -> str:
 
 def _table(server: str, queues: dict[str, Any]) -> str:
     own = queues["posthouse"]
-    # The peers are measured from just before the enqueue: so is the figure that stands beside theirs.
-    beside = {**queues, "posthouse": {**own, "pickup_ms": own["enqueue_to_start_ms"]}}
     alone = [name for name in own if name not in BESIDE]
     return "\n".join(
-        [f"{server} Postgres", table(beside), "", *(f"posthouse {name}: {own[name]}" for name in alone)]
+        [f"{server} Postgres", table(queues), "", *(f"posthouse {name}: {own[name]}" for name in alone)]
     )
 
 

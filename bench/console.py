@@ -22,7 +22,7 @@ import posthouse
 from bench.listing import fill
 from posthouse import testing
 from posthouse.cli.run_server import ServerProcess
-from posthouse.maintenance import Housekeeping
+from posthouse.maintenance import Maintenance
 from posthouse.settings import Settings
 from posthouse.storage.database import close_embedded
 
@@ -107,7 +107,7 @@ async def measured(url: str) -> dict[str, Any]:
     app = application(settings)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        serving, keeper = ServerProcess(settings), Housekeeping(url, settings)
+        serving, keeper = ServerProcess(settings), Maintenance(url, settings)
         await serving.start(listening)
         await keeper.start()
         async with app:

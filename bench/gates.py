@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterator
+from operator import truediv
 from typing import Any, NamedTuple
 
 RIVAL = "graphile-worker"
@@ -36,16 +38,16 @@ def checks(queues: dict[str, Any]) -> list[Check]:
     jit = [Check("as it is / JIT off", own["jit_ratio"], 0.9)] if "jit_ratio" in own else []
     return [
         *jit,
-        Check("drain_2 / drain_1", _ratio(own["drain_2"], own["drain_1"]), 1.05),
-        Check(f"drain_1 / {RIVAL}", _ratio(own["drain_1"], rival.get("drain_1")), 1.2),
-        Check(f"drain_2 / {RIVAL}", _ratio(own["drain_2"], rival.get("drain_2")), 1.0),
+        Check("drain_2 / drain_1", _paired(own, "drain_2", own, "drain_1"), 1.05),
+        Check(f"drain_1 / {RIVAL}", _paired(own, "drain_1", rival, "drain_1"), 1.2),
+        Check(f"drain_2 / {RIVAL}", _paired(own, "drain_2", rival, "drain_2"), 1.0),
         Check(
             "enqueue_bulk / best peer", _ratio(own["enqueue_bulk"], _best(peers, "enqueue_bulk", max)), 2.0
         ),
         Check("enqueue_one / best peer", _ratio(own["enqueue_one"], _best(peers, "enqueue_one", max)), 0.95),
         Check(
             "enqueue to start p99 / best peer",
-            _ratio(own["enqueue_to_start_ms"]["p99"], _best(peers, "pickup_ms.p99", min)),
+            _ratio(own["enqueue_to_start_ms"]["p99"], _best(peers, "enqueue_to_start_ms.p99", min)),
             at_most=1.05,
         ),
         Check("worker process, MB", own["rss_mb"], at_most=75),
@@ -53,7 +55,7 @@ def checks(queues: dict[str, Any]) -> list[Check]:
         Check("backlog_ratio", own["backlog_ratio"], 0.95),
         Check("limits_ratio", own["limits_ratio"], 0.8),
         Check("rescue max, s", own["rescue_s"]["max"], at_most=3),
-        Check(f"drain_2 / {RIVAL}", _ratio(own["drain_2"], rival.get("drain_2")), 1.3, is_goal=True),
+        Check(f"drain_2 / {RIVAL}", _paired(own, "drain_2", rival, "drain_2"), 1.3, is_goal=True),
         Check("drain_2, jobs/s", own["drain_2"], 50_000, is_goal=True),
         Check(
             f"machine CPU per job / {RIVAL}",
@@ -93,6 +95,14 @@ def _cell(value: object) -> str:
 
 def _ratio(own: float | None, other: float | None) -> float | None:
     return round(own / other, 3) if own and other else None
+
+
+def _paired(ours: dict[str, Any], figure: str, theirs: dict[str, Any], other: str) -> float | None:
+    """Return the median of the ratios of each round, in which both were measured soon after each other."""
+    own, beside = ours.get(f"{figure}_rounds"), theirs.get(f"{other}_rounds")
+    if not own or not beside or not all(beside):
+        return None
+    return round(float(statistics.median(map(truediv, own, beside))), 3)
 
 
 def _best(peers: dict[str, Any], figure: str, choose: Callable[[list[float]], float]) -> float | None:

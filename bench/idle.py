@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psycopg
 
-from posthouse.storage.embedded import ensure
+from posthouse.storage.embedded import attach_server
 
 from .stock import BINARIES, stock_server
 
@@ -97,7 +97,7 @@ def measure_idle() -> dict[str, dict[str, float]]:
     """Percent of a core, by server; without the distribution's Postgres only on the embedded one."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="posthouse-idle-"))
-        urls = {"embedded": stack.enter_context(ensure(Path(folder) / "postgres")).url}
+        urls = {"embedded": stack.enter_context(attach_server(Path(folder) / "postgres")).url}
         if BINARIES is not None:
             urls["stock"] = stack.enter_context(stock_server())
         return _idle(urls)

@@ -78,7 +78,7 @@ def fill(db: psycopg.Connection[Any], rows: int, backlog: int) -> None:
         db.execute(FILL, {"from": start, "to": min(start + 499_999, rows), "rows": rows})
     db.execute(QUEUE, (backlog,))
     db.execute(
-        "insert into posthouse.lanes (lane, queue, kind, tenant_id, priority, turn) "
+        "insert into posthouse.lanes (lane, queue, kind, tenant_id, priority, rank) "
         "select distinct lane, queue, kind, tenant_id, priority, 2 from posthouse.ready"
     )
     db.execute("vacuum analyze posthouse.history, posthouse.ready, posthouse.lanes")

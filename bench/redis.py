@@ -41,12 +41,12 @@ from uuid import UUID
 import psycopg
 
 from posthouse import testing
-from posthouse.storage.embedded import ensure
+from posthouse.storage.embedded import attach_server
 
 from .redis_server import RedisServer
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from wire import Proxy  # type: ignore[import-not-found]
+from support.tcp_proxy import Proxy  # type: ignore[import-not-found]
 
 MODES = ("database", "redis")
 SETTLE_SECONDS = 3.0
@@ -320,7 +320,7 @@ def main() -> None:
     settings = {"fsync": "off", "max_connections": "900", "log_line_prefix": PREFIX}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="posthouse-redis-")))
-        server = stack.enter_context(ensure(folder / "postgres", settings=settings))
+        server = stack.enter_context(attach_server(folder / "postgres", settings=settings))
         print(json.dumps(measure(Bench(server, folder, stack), options.workers, options.rounds), indent=1))
 
 

@@ -42,11 +42,11 @@ def fill(db: psycopg.Connection[Any], rows: int, *, aside: int = ASIDE) -> None:
         "where payload is null"
     )
     db.execute(
-        "insert into posthouse.dedupes (tenant_id, dedupe_key, job_id, held, until) "
+        "insert into posthouse.dedupe_keys (tenant_id, dedupe_key, job_id, is_active, expires_at) "
         "select tenant_id, dedupe_key, id, false, posthouse.now() + interval '1 year' from posthouse.history "
         "where dedupe_key is not null"
     )
-    db.execute("vacuum analyze posthouse.history, posthouse.payloads, posthouse.dedupes")
+    db.execute("vacuum analyze posthouse.history, posthouse.payloads, posthouse.dedupe_keys")
 
 
 FILL = """
@@ -96,11 +96,11 @@ class Finisher(threading.Thread):
 
 
 async def retain(url: str, days: float) -> dict[str, int]:
-    line = ReconnectingConnection(url, "bench")
+    connection = ReconnectingConnection(url, "bench")
     try:
-        return await RetentionRun(line, {"default": days}).run()
+        return await RetentionRun(connection, {"default": days}).run()
     finally:
-        await line.close()
+        await connection.close()
 
 
 def measured(url: str, days: float) -> dict[str, Any]:

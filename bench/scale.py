@@ -23,9 +23,9 @@ from typing import Any
 import psycopg
 
 from posthouse import Client, Request, testing
-from posthouse.bench.fleet import PAYLOAD, measure_limit
+from posthouse.bench.fleet import PAYLOAD, FleetLimit, measure_limit
 from posthouse.bench.measures import fill
-from posthouse.storage.embedded import ensure
+from posthouse.storage.embedded import attach_server
 
 from .idle import cpu_seconds, postmaster
 from .listing import fill as fill_history
@@ -41,22 +41,28 @@ IDLE_SECONDS = 30.0
 
 
 async def many_lanes(server: str) -> dict[str, Any]:
-    """Backend CPU of claim and finish with 1,000 lanes of 500 tenants, and with one lane."""
+    """Backend CPU of claims and of finishes with 1,000 lanes of 500 tenants, and with one lane."""
     requests = [
         Request(kind="noop", payload=PAYLOAD, tenant=f"tenant-{number % TENANTS}", priority=priority)
         for number in range(JOBS // len(PRIORITIES))
         for priority in PRIORITIES
     ]
-    one: list[float | None] = []
-    many: list[float | None] = []
+    one: list[FleetLimit] = []
+    many: list[FleetLimit] = []
     with testing.database(server) as small, testing.database(server) as large:
         for _ in range(TURNS):
             await fill(small, JOBS)
-            one.append((await measure_limit(small, JOBS)).backend_us_per_job)
+            one.append(await measure_limit(small, JOBS))
             async with Client(large) as client:
                 await client.enqueue_many(requests)
-            many.append((await measure_limit(large, JOBS)).backend_us_per_job)
-    return {"lanes_backend_us": _compared({"1": one, str(TENANTS * len(PRIORITIES)): many})}
+            many.append(await measure_limit(large, JOBS))
+    lanes = {"1": one, str(TENANTS * len(PRIORITIES)): many}
+    return {
+        f"lanes_{part}_us": _compared(
+            {name: [getattr(cost, f"{part}_us_per_job") for cost in costs] for name, costs in lanes.items()}
+        )
+        for part in ("backend", "claim", "finish")
+    }
 
 
 async def long_history(server: str) -> dict[str, Any]:
@@ -114,7 +120,7 @@ def idle_workers() -> dict[str, Any]:
 def _server(settings: dict[str, str] | None = None) -> Iterator[str]:
     with (
         tempfile.TemporaryDirectory(prefix="posthouse-scale-") as folder,
-        ensure(Path(folder) / "postgres", settings=settings or {}) as embedded,
+        attach_server(Path(folder) / "postgres", settings=settings or {}) as embedded,
     ):
         yield embedded.admin_url_for()
 

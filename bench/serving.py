@@ -14,7 +14,12 @@ from contextlib import contextmanager
 @contextmanager
 def serving(url: str) -> Iterator[str]:
     command = [sys.executable, "-m", "posthouse", "server", "--port", "0", "--log-level", "warning"]
-    environment = {**os.environ, "POSTHOUSE_DATABASE_URL": url, "NO_COLOR": "1", "POSTHOUSE_API_RATE": "0"}
+    environment = {
+        **os.environ,
+        "POSTHOUSE_DATABASE_URL": url,
+        "NO_COLOR": "1",
+        "POSTHOUSE_API_REQUESTS_PER_SECOND": "0",
+    }
     server = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     try:

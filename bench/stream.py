@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--run", type=float, default=0.5, help="seconds that a job runs")
     parser.add_argument("--seconds", type=float, default=15.0)
     wanted = parser.parse_args()
-    os.environ["POSTHOUSE_SSE_CLIENTS_PER_KEY"] = str(wanted.clients)
+    os.environ["POSTHOUSE_MAX_STREAMS_PER_KEY"] = str(wanted.clients)
     try:
         with testing.database() as url:
             key = asyncio.run(make_key(url))

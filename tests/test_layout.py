@@ -4,6 +4,16 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "posthouse"
+CROSSING = {"docs", "faults", "fixtures", "hostile", "operator", "packaging", "support"}
+"""Folders of tests that belong to no single package."""
+
+
+def test_each_folder_of_tests_is_that_of_a_package():
+    folders = {path.parent.name for path in ROOT.glob("tests/*/*.py")}
+    packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
+    packages |= {path.stem for path in SOURCE.glob("*.py")}
+    assert folders - packages == CROSSING
 
 
 def test_helper_modules_have_unique_names():

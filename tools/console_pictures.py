@@ -25,7 +25,7 @@ from playwright.async_api import Browser, async_playwright
 import posthouse
 from posthouse import testing
 from posthouse.cli.run_server import ServerProcess
-from posthouse.maintenance import Housekeeping
+from posthouse.maintenance import Maintenance
 from posthouse.settings import Settings
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
@@ -84,7 +84,7 @@ async def shop(settings: Settings) -> AsyncIterator[tuple[ServerProcess, str]]:
     """A server, a keeper and three workers."""
     app.settings = settings
     async with app:
-        keeper = Housekeeping(settings.database_url, settings)
+        keeper = Maintenance(settings.database_url, settings)
         await keeper.start()
         fleet = (("mail-fra-1", 50, ["mail"]), ("billing-fra-1", 50, ["billing"]), ("encoder-fra-1", 24, []))
         workers = [

@@ -59,9 +59,12 @@ def _settled(url: str) -> dict[str, str]:
     with psycopg.connect(url, autocommit=True) as connection:
         while time.monotonic() < deadline:
             rows = connection.execute(
-                "select kind, id::text, place, progress_percent is not null from posthouse.jobs"
+                "select kind, id::text, job_table, progress_percent is not null from posthouse.jobs"
             ).fetchall()
-            ready = any(place == "ready" or (place == "running" and not moved) for _, _, place, moved in rows)
+            ready = any(
+                job_table == "ready" or (job_table == "running" and not moved)
+                for _, _, job_table, moved in rows
+            )
             if len(rows) == JOBS and not ready:
                 return {kind: job_id for kind, job_id, _, _ in rows}
             time.sleep(0.05)

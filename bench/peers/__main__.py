@@ -3,18 +3,19 @@
 import argparse
 import json
 import subprocess
+from collections.abc import Sequence
 
 from bench.progress import announce
 
 from .catalogue import DEFAULT_JOBS, PEERS, Peer
 from .environments import InstallError, prepare_node, prepare_python
-from .measure import Result, measure, measure_guarantees
+from .measure import Result, measure_guarantees
 from .scripts import Deadline, PeerError
 from .server import own_database
 from .table import table
+from .turns import measure_in_turns
 
-# For each peer, so that a slow one takes no time from the next; its second part has its own limit.
-PEER_SECONDS = 90
+# For each peer, so that a slow one takes no time from the next.
 GUARANTEES_SECONDS = 40
 
 
@@ -25,15 +26,18 @@ def main() -> None:
     print(json.dumps(results) if arguments.json else table(results))
 
 
-def measure_peers(peers: list[Peer], server_url: str, jobs: int = DEFAULT_JOBS) -> dict[str, Result]:
+def measure_peers(peers: Sequence[Peer], server_url: str, jobs: int = DEFAULT_JOBS) -> dict[str, Result]:
+    """Return the figures of each queue, or the error of one that cannot be installed or fails."""
     broken = _prepare(peers)
-    results: dict[str, Result] = {}
-    for peer in peers:
-        results[peer.name] = broken.get(peer.name) or _measured(peer, server_url, jobs)
-    return results
+    able = [peer for peer in peers if peer.name not in broken]
+    results = broken | measure_in_turns(able, server_url, jobs)
+    for peer in able:
+        if peer.guarantees and "error" not in results[peer.name]:
+            results[peer.name] |= _with_guarantees(peer, server_url, jobs)
+    return {peer.name: results[peer.name] for peer in peers}
 
 
-def _prepare(peers: list[Peer]) -> dict[str, Result]:
+def _prepare(peers: Sequence[Peer]) -> dict[str, Result]:
     """Make the environments that are needed; return the peers that have none."""
     broken: dict[str, Result] = {}
     for on_node, prepare in ((False, prepare_python), (True, prepare_node)):
@@ -47,19 +51,13 @@ def _prepare(peers: list[Peer]) -> dict[str, Result]:
     return broken
 
 
-def _measured(peer: Peer, server_url: str, jobs: int) -> Result:
-    announce(f"{peer.name}: enqueue, drain, enqueue to start")
-    try:
-        with own_database(server_url, peer.name) as database_url:
-            found = measure(peer, database_url, jobs, Deadline(PEER_SECONDS))
-    except Exception as error:  # noqa: BLE001  a failing peer must not stop the others
-        return {"error": f"{type(error).__name__}: {error}"}
+def _with_guarantees(peer: Peer, server_url: str, jobs: int) -> Result:
     announce(f"{peer.name}: drain with {peer.guarantees}")
     try:
         with own_database(server_url, peer.name) as database_url:
-            return found | measure_guarantees(peer, database_url, jobs, Deadline(GUARANTEES_SECONDS))
+            return measure_guarantees(peer, database_url, jobs, Deadline(GUARANTEES_SECONDS))
     except PeerError as error:
-        return found | {"guarantees": f"{peer.guarantees}: {error}"}
+        return {"guarantees": f"{peer.guarantees}: {error}"}
 
 
 def _arguments() -> argparse.Namespace:

@@ -1,12 +1,14 @@
 """The peers, and what the runner has to know about each."""
 
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from .environments import HERE, VENV_PYTHON
 
-DEFAULT_JOBS = 20_000
+# Enough for a drain of about two seconds: the fastest queues take 20,000 jobs in a third of a second.
+DEFAULT_JOBS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,9 +20,10 @@ class Peer:
     # A slow peer drains fewer jobs, or the run would take many minutes.
     most_jobs: int = DEFAULT_JOBS
     # A drain with guarantees takes longer.
-    most_jobs_with_guarantees: int = DEFAULT_JOBS // 2
+    most_jobs_with_guarantees: int = 10_000
     # What its second drain has beyond the first: see "Guarantees" in README.md.
-    guarantees: str
+    guarantees: str = ""
+    python: Path = VENV_PYTHON
 
     @property
     def on_node(self) -> bool:
@@ -31,7 +34,7 @@ class Peer:
             return [shutil.which("node") or "node", str(HERE / self.script)]
         # As a module, because a script's own folder comes first on the import path and the
         # files there have the names of the libraries.
-        return [str(VENV_PYTHON), "-m", f"bench.peers.{Path(self.script).stem}"]
+        return [str(self.python), "-m", f"bench.peers.{Path(self.script).stem}"]
 
 
 # Awa keeps no cheap count of open jobs (its own view takes a second), but every lane has a
@@ -49,6 +52,7 @@ PEERS = (
         name="pgqueuer",
         script="pgqueuer.py",
         unfinished_sql="SELECT count(*) FROM pgqueuer",
+        most_jobs=40_000,
         guarantees="limit per kind, history",
     ),
     Peer(
@@ -63,6 +67,7 @@ PEERS = (
         name="awa",
         script="awa.py",
         unfinished_sql=AWA_UNFINISHED_SQL,
+        most_jobs=20_000,
         guarantees="rate limit per worker process, history",
     ),
     Peer(
@@ -76,7 +81,18 @@ PEERS = (
         name="pg-boss",
         script="pg_boss.mjs",
         unfinished_sql=("SELECT count(*) FROM pgboss.job WHERE name = 'noop' AND state < 'completed'"),
+        most_jobs=40_000,
         most_jobs_with_guarantees=2_000,
         guarantees="ordered keys, limit per tenant, history",
     ),
+)
+
+POSTHOUSE = Peer(
+    name="posthouse",
+    script="posthouse.py",
+    unfinished_sql=(
+        "SELECT (SELECT count(*) FROM posthouse.ready) + (SELECT count(*) FROM posthouse.waiting) "
+        "+ (SELECT count(*) FROM posthouse.running)"
+    ),
+    python=Path(sys.executable),
 )

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import psycopg
 
@@ -16,12 +16,13 @@ from .scripts import Deadline, PeerError, Script, Worker
 
 ONE_BY_ONE_JOBS = 1_000
 PICKUP_RATE = 40
-PICKUP_SECONDS = 8
-PICKUP_UNCOUNTED = 20  # the first ones meet a cold worker
+PICKUP_SECONDS = 6
+PICKUP_UNCOUNTED = 20  # the first ones meet a cold client
+SETTLE_SECONDS = 1.0  # until a worker without jobs waits as it does when it is idle
 
-MOST_ROUNDS = 3
-# No further round of a figure starts after this time: a slow peer gets fewer rounds, and its
-# longer rounds are less noisy anyway.
+GUARANTEES_ROUNDS = 3
+# No further round starts after this time: a slow peer gets fewer rounds, and its longer rounds are
+# less noisy anyway.
 ROUNDS_SECONDS = 6.0
 
 # Fewer jobs than this only check that everything runs: one round, one second of a steady rate.
@@ -53,33 +54,24 @@ class Measurement:
         self._script = Script(peer, database_url, deadline, guarantees=guarantees)
         self._deadline = deadline
         self._database = psycopg.connect(database_url, autocommit=True)
-        self._bulk_rates: list[float] = []
+        self.bulk_rates: list[float] = []
 
-    def run(self) -> Result:
-        with self._database:
-            about = self._script.ask("setup", seconds=COMMAND_TIMEOUT_S)
-            enqueue_one = self._enqueue("enqueue_one", min(ONE_BY_ONE_JOBS, self._jobs))
-            drains_1 = self._rounds(lambda: self._drain(workers=1))
-            drains_2 = self._rounds(lambda: self._drain(workers=2))
-            return {
-                "version": about["version"],
-                "settings": about["settings"],
-                "enqueue_one": round(enqueue_one),
-                "enqueue_bulk": round(statistics.median(self._bulk_rates)),
-                "drain_1": _median_rate(drains_1),
-                "drain_2": _median_rate(drains_2),
-                "pickup_ms": self._pickup_ms(),
-                "rss_mb": _highest_rss([*drains_1, *drains_2]),
-                "machine_us_per_job": _median_cpu(drains_1),
-            }
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
+
+    def setup(self) -> Result:
+        return self._script.ask("setup", seconds=COMMAND_TIMEOUT_S)
 
     def run_guarantees(self) -> Result:
-        with self._database:
-            self._script.ask("setup", seconds=COMMAND_TIMEOUT_S)
+        with self:
+            self.setup()
             return {
                 "guarantees": self._guarantees,
-                "drain_1_guarantees": _median_rate(self._rounds(lambda: self._drain(workers=1))),
-                "drain_2_guarantees": _median_rate(self._rounds(lambda: self._drain(workers=2))),
+                "drain_1_guarantees": median_rate(self._rounds(lambda: self.drain(workers=1))),
+                "drain_2_guarantees": median_rate(self._rounds(lambda: self.drain(workers=2))),
             }
 
     def _enqueue(self, command: str, jobs: int) -> float:
@@ -89,18 +81,18 @@ class Measurement:
     def _rounds(self, drain: Callable[[], Drain]) -> list[Drain]:
         end = time.monotonic() + ROUNDS_SECONDS
         drains = [drain()]
-        most = 1 if self._is_short else MOST_ROUNDS
+        most = 1 if self._is_short else GUARANTEES_ROUNDS
         while len(drains) < most and time.monotonic() < end:
             drains.append(drain())
         return drains
 
-    def _drain(self, *, workers: int) -> Drain:
+    def drain(self, *, workers: int) -> Drain:
         """Queue first, then run: from the first job's start until all are durably finished.
 
         Process start, imports and connecting are left out for every peer alike: the workers
         wait for a word when they have done that. So is the claim of the very first batch.
         """
-        self._bulk_rates.append(self._enqueue("enqueue_bulk", self._jobs))
+        self.bulk_rates.append(self._enqueue("enqueue_bulk", self._jobs))
         self._tidy()
         backlog = self._unfinished()
         with self._working(workers) as team:
@@ -116,15 +108,22 @@ class Measurement:
             rss = max((size for worker in team if (size := worker.peak_rss_mb()) is not None), default=None)
             return Drain(backlog / (ended - began), rss, cpu)
 
-    def _pickup_ms(self) -> dict[str, float]:
-        """From just before the enqueue to the start of the handler, with one idle worker."""
-        self._tidy()
-        with self._working(1, "timed") as team:
-            time.sleep(0.5)  # let it settle into its idle wait
-            seconds = 1 if self._is_short else PICKUP_SECONDS
-            jobs = self._script.ask("pace", str(PICKUP_RATE), str(seconds), seconds=seconds + 20)["jobs"]
-            self._wait_for(team, lambda: team[0].ran >= jobs)
-            return _percentiles(team[0].delays_ms[PICKUP_UNCOUNTED:])
+    def one_by_one(self) -> tuple[float, list[float]]:
+        """Return the rate of single enqueues, and in ms how late jobs start on one idle worker.
+
+        A job is late from just before its enqueue to the start of its handler.
+        """
+        jobs = min(ONE_BY_ONE_JOBS, self._jobs)
+        rate = self._enqueue("enqueue_one", jobs)
+        with self._working(1, "timed") as (worker,):
+            self._wait_for([worker], lambda: worker.ran > 0 and self._unfinished() <= 0)
+            self._tidy()
+            time.sleep(SETTLE_SECONDS)
+            before = worker.ran
+            seconds = 2 if self._is_short else PICKUP_SECONDS
+            paced = self._script.ask("pace", str(PICKUP_RATE), str(seconds), seconds=seconds + 20)["jobs"]
+            self._wait_for([worker], lambda: worker.ran >= before + paced)
+            return rate, worker.delays_ms[before + PICKUP_UNCOUNTED :]
 
     @contextmanager
     def _working(self, workers: int, *mode: str) -> Iterator[list[Worker]]:
@@ -159,27 +158,18 @@ class Measurement:
         self._database.execute("VACUUM ANALYZE")
 
 
-def measure(peer: Peer, database_url: str, jobs: int, deadline: Deadline) -> Result:
-    return Measurement(peer, database_url, jobs, deadline).run()
-
-
 def measure_guarantees(peer: Peer, database_url: str, jobs: int, deadline: Deadline) -> Result:
     return Measurement(peer, database_url, jobs, deadline, guarantees=True).run_guarantees()
 
 
-def _median_rate(drains: list[Drain]) -> int:
+def median_rate(drains: list[Drain]) -> int:
     return round(statistics.median(drain.rate for drain in drains))
 
 
-def _median_cpu(drains: list[Drain]) -> float | None:
+def median_cpu(drains: list[Drain]) -> float | None:
     costs = [drain.machine_us_per_job for drain in drains if drain.machine_us_per_job is not None]
     return round(statistics.median(costs), 1) if costs else None
 
 
-def _highest_rss(drains: list[Drain]) -> float | None:
+def highest_rss(drains: list[Drain]) -> float | None:
     return max((drain.rss_mb for drain in drains if drain.rss_mb is not None), default=None)
-
-
-def _percentiles(delays_ms: list[float]) -> dict[str, float]:
-    cuts = statistics.quantiles(delays_ms, n=100, method="inclusive")
-    return {name: round(cuts[at - 1], 2) for name, at in (("p50", 50), ("p95", 95), ("p99", 99))}

@@ -28,12 +28,12 @@ def table(results: dict[str, Result]) -> str:
 def _row(name: str, result: Result) -> tuple[str, ...]:
     if "error" in result:
         return (name, *["-"] * (len(HEADINGS) - 1))
-    pickup = result["pickup_ms"]
+    delays = result["enqueue_to_start_ms"]
     return (
         name,
         result["version"],
         *(f"{result[figure]:,}" for figure in ("enqueue_one", "enqueue_bulk", "drain_1", "drain_2")),
-        f"{pickup['p50']} / {pickup['p95']} / {pickup['p99']}",
+        f"{delays['p50']} / {delays['p95']} / {delays['p99']}",
         str(result["rss_mb"] or "-"),
         str(result["machine_us_per_job"] or "-"),
         " / ".join(_number(result.get(f"drain_{workers}_guarantees")) for workers in (1, 2)),

@@ -21,20 +21,20 @@ from posthouse.core.outcome import Policy
 from posthouse.core.request import EnqueueOptions, Request, priority_number
 from posthouse.core.retry import DEFAULT_RETRY, Retry
 from posthouse.core.schedule import Fold, Gap, Missed
-from posthouse.errors import ConfigurationError, NoDatabase, PosthouseError
+from posthouse.errors import ConfigurationError, DatabaseRequired, PosthouseError
 from posthouse.settings import Settings, Variable, load_settings
 from posthouse.storage.connections import connect_sync
-from posthouse.storage.database import admin_url, checked_database_url, database_url, patiently
+from posthouse.storage.database import admin_url, checked_database_url, database_url, retry_startup
 from posthouse.storage.errors import translate_errors
 from posthouse.storage.migrations import apply_app_schema, create_extensions, extensions_in, migrate
 from posthouse.worker.backend import Backend
-from posthouse.worker.handlers import LARGEST_BATCH, PROCESS, RUNNERS, HandlerArguments, JobDefinition
+from posthouse.worker.handlers import MAX_BATCH, PROCESS, RUNNERS, HandlerArguments, JobDefinition
 from posthouse.worker.observers import enable_worker_tracing
 from posthouse.worker.postgres import PostgresBackend
 from posthouse.worker.shutdown import ShutdownSignals, run_event_loop
 
 if TYPE_CHECKING:
-    from posthouse.worker.status import Status
+    from posthouse.worker.status import SharedStatus
     from posthouse.worker.worker import Worker
 
 P = ParamSpec("P")
@@ -46,7 +46,7 @@ Overlap: TypeAlias = Literal["allow", "skip", "queue"]
 Channel: TypeAlias = Callable[[str, Mapping[str, Any]], str | None]
 
 DEFAULT_TIMEOUT = "1h"
-OWN_KINDS = "posthouse."
+RESERVED_KIND_PREFIX = "posthouse."
 
 
 class App:
@@ -97,18 +97,18 @@ class App:
         """Return the client of the running event loop. Connections belong to the loop that opened them."""
         loop = asyncio.get_running_loop()
         if self._client is None or self._client_loop is not loop:
-            self._refuse_if_remote()
+            self._require_database()
             self._client, self._client_loop = Client(settings=self.settings), loop
         return self._client
 
     @functools.cached_property
     def sync_client(self) -> SyncClient:
-        self._refuse_if_remote()
+        self._require_database()
         return SyncClient(settings=self.settings)
 
-    def _refuse_if_remote(self) -> None:
+    def _require_database(self) -> None:
         if self.settings.remote_url:
-            raise NoDatabase(
+            raise DatabaseRequired(
                 "this process is a remote worker and has no database to enqueue into: "
                 "add follow-ups with job.enqueue(), or use the HTTP API"
             )
@@ -132,7 +132,7 @@ class App:
 
         If no URL is configured, this starts the embedded Postgres, which then runs until the process ends.
         """
-        self._refuse_if_remote()
+        self._require_database()
         return database_url(self.settings)
 
     def migrate(self) -> None:
@@ -225,12 +225,14 @@ class App:
 
         def register(handler: Callable[P, R]) -> JobType[P, R]:
             name = kind or handler.__name__
-            former = _texts(name, "aliases", aliases)
+            former = _validate_names(name, "aliases", aliases)
             for given in (name, *former):
                 if given in self.definitions or [name, *former].count(given) > 1:
                     raise ConfigurationError(f"the job kind {given!r} is defined twice")
-                if given.startswith(OWN_KINDS):
-                    raise ConfigurationError(f"{given!r}: kinds that start with {OWN_KINDS!r} are reserved")
+                if given.startswith(RESERVED_KIND_PREFIX):
+                    raise ConfigurationError(
+                        f"{given!r}: kinds that start with {RESERVED_KIND_PREFIX!r} are reserved"
+                    )
             _check_batch(name, batch, batches)
             if runner not in RUNNERS:
                 raise ConfigurationError(
@@ -261,10 +263,10 @@ class App:
                 keep_progress=keep_progress,
                 limits=tuple(limits),
                 limit_by=limit_by,
-                requires=_texts(name, "requires", requires),
-                prefers=_texts(name, "prefers", prefers),
-                followup_queues=_texts(name, "followup_queues", followup_queues),
-                redact=_texts(name, "redact", redact),
+                requires=_validate_names(name, "requires", requires),
+                prefers=_validate_names(name, "prefers", prefers),
+                followup_queues=_validate_names(name, "followup_queues", followup_queues),
+                redact=_validate_names(name, "redact", redact),
                 active=active,
                 remote=remote,
             )
@@ -277,7 +279,7 @@ class App:
         return register
 
     async def worker(
-        self, *, queues: Sequence[str] = (), status: Status | None = None, **settings: Any
+        self, *, queues: Sequence[str] = (), status: SharedStatus | None = None, **settings: Any
     ) -> Worker:
         """Create a worker for the app's jobs without starting it.
 
@@ -292,7 +294,9 @@ class App:
         if chosen.remote_url:
             anywhere = {kind: item for kind, item in self.definitions.items() if item.remote}
             return Worker(anywhere, _remote(chosen), chosen, queues=queues, status=status)
-        url = await patiently("connect to Postgres", lambda: asyncio.to_thread(checked_database_url, chosen))
+        url = await retry_startup(
+            "connect to Postgres", lambda: asyncio.to_thread(checked_database_url, chosen)
+        )
         return Worker(
             self.definitions,
             lambda worker_id: PostgresBackend(url, worker_id, chosen),
@@ -317,24 +321,24 @@ class App:
         - ``keeper``: whether to run the keeper (schedules, retries, clean-up) in this process too.
         - ``ready``: called with the worker after it has started.
         """
-        from posthouse.maintenance import Housekeeping  # noqa: PLC0415 - not needed by processes that only enqueue
+        from posthouse.maintenance import Maintenance  # noqa: PLC0415 - not needed by processes that only enqueue
 
         stop = ShutdownSignals(asyncio.get_running_loop(), lambda: self.settings.drain_seconds)
         worker = await stop.wait_unless_stopped(self.worker(queues=queues))
-        housekeeping = None
+        maintenance = None
         if keeper and not self.settings.remote_url:
             url = await asyncio.to_thread(database_url, self.settings)
-            housekeeping = Housekeeping(url, self.settings)
+            maintenance = Maintenance(url, self.settings)
         await stop.wait_unless_stopped(worker.start())
-        if housekeeping is not None:
-            await housekeeping.start()
+        if maintenance is not None:
+            await maintenance.start()
         if ready is not None:
             ready(worker)
         await stop.wait(worker.failed, worker.drained)
         draining = asyncio.ensure_future(worker.stop())
-        await stop.again(draining, worker.abort_drain)
-        if housekeeping is not None:
-            await housekeeping.stop()
+        await stop.wait_for_drain(draining, worker.release_jobs)
+        if maintenance is not None:
+            await maintenance.stop()
         await self.close()
         if worker.failed.is_set():
             raise PosthouseError("the worker stopped because of an internal error; see the log for details")
@@ -508,13 +512,13 @@ def _trigger(fields: dict[str, Any], payload: Mapping[str, Any] | None, label: s
 
 
 def _check_batch(name: str, batch: int | None, batches: int | None) -> None:
-    if batch is not None and not 1 <= batch <= LARGEST_BATCH:
-        raise ConfigurationError(f"{name}: batch must be between 1 and {LARGEST_BATCH}, not {batch}")
+    if batch is not None and not 1 <= batch <= MAX_BATCH:
+        raise ConfigurationError(f"{name}: batch must be between 1 and {MAX_BATCH}, not {batch}")
     if batches is not None and (batch is None or batches < 1):
         raise ConfigurationError(f"{name}: batches must be at least 1 and requires batch")
 
 
-def _texts(kind: str, name: str, values: Sequence[Any]) -> tuple[str, ...]:
+def _validate_names(kind: str, name: str, values: Sequence[Any]) -> tuple[str, ...]:
     if isinstance(values, str) or not all(isinstance(value, str) and value for value in values):
         raise ConfigurationError(f"{kind}: {name} must be a list of non-empty strings, not {values!r}")
     return tuple(values)

@@ -8,8 +8,8 @@ PosthouseError
 ├── RedisUnavailable        Redis cannot be used
 ├── ServerUnavailable       a Posthouse server cannot be reached, or cannot reach its database
 ├── StorageUnavailable      the artifact storage is unreachable or refused the request
-├── Refused                 a Posthouse server rejected a request of a worker
-├── NoDatabase              a remote worker has no database connection
+├── RequestRejected         a Posthouse server rejected a request of a worker
+├── DatabaseRequired        a remote worker has no database connection
 ├── ClientClosed            the client is closed
 ├── SchemaError             the schema is missing, older or newer than this version
 ├── InvalidJob              invalid job
@@ -51,9 +51,9 @@ PosthouseError
 ├── InvalidRequest          invalid HTTP request
 │   ├── InvalidFilter           invalid filter
 │   └── IdempotencyKeyReused    the Idempotency-Key was used with a different request
-├── ChangedMeanwhile        the resource was modified since it was loaded
+├── EditConflict            the resource was modified since it was loaded
 ├── TooManyStreams          stream limit reached for this credential
-├── ServerFull              the server has reached its stream limit, or is shutting down
+├── StreamLimitReached      the server has reached its stream limit, or is shutting down
 ├── InvalidReport           invalid progress report
 ├── InvalidResult           a handler returned an object that cannot be stored as JSON
 ├── ArtifactNotFound        artifact not found (for this tenant)
@@ -63,9 +63,9 @@ PosthouseError
 │   └── UnsafeArchive           an archive would write outside its folder or exceed the limit
 ├── LeaseLost               the lease was lost: nothing was written
 ├── CommandError            a command failed
-│   ├── CommandUnstartable      it cannot be started, and a retry would not help
+│   ├── CommandStartError       it cannot be started, and a retry would not help
 │   ├── CommandFailed           it ended with an error
-│   └── CommandLost             its supervising process died
+│   └── CommandInterrupted      its supervising process died
 ├── JobFailed               a waited-for job did not succeed
 └── WaitTimeout             a waited-for job did not finish before the timeout
 """
@@ -126,16 +126,16 @@ class StorageUnavailable(PosthouseError):
     code = "storage_unavailable"
 
 
-class Refused(PosthouseError):
+class RequestRejected(PosthouseError):
     """The Posthouse server rejected the request."""
 
-    code = "refused"
+    code = "request_rejected"
 
 
-class NoDatabase(PosthouseError):
+class DatabaseRequired(PosthouseError):
     """A remote worker has no database connection."""
 
-    code = "no_database"
+    code = "database_required"
 
 
 class ClientClosed(PosthouseError):
@@ -382,13 +382,13 @@ class InvalidFilter(InvalidRequest):
     code = "invalid_filter"
 
     def __init__(
-        self, message: str | None = None, *, at: int = 0, to: int = 0, instead: str | None = None
+        self, message: str | None = None, *, at: int = 0, to: int = 0, suggestion: str | None = None
     ) -> None:
-        """What is wrong stands from ``at`` to ``to``; ``instead`` would be right there, if one thing is."""
+        """``at``, ``to``: the range of the invalid text. ``suggestion``: a text that would be valid there."""
         super().__init__(message)
         self.at = at
         self.to = to
-        self.instead = instead
+        self.suggestion = suggestion
 
 
 class IdempotencyKeyReused(InvalidRequest):
@@ -397,10 +397,10 @@ class IdempotencyKeyReused(InvalidRequest):
     code = "idempotency_key_reused"
 
 
-class ChangedMeanwhile(PosthouseError):
+class EditConflict(PosthouseError):
     """The resource was modified since you loaded it: reload and try again."""
 
-    code = "changed_meanwhile"
+    code = "edit_conflict"
 
 
 class TooManyStreams(PosthouseError):
@@ -409,10 +409,10 @@ class TooManyStreams(PosthouseError):
     code = "too_many_streams"
 
 
-class ServerFull(PosthouseError):
+class StreamLimitReached(PosthouseError):
     """The server has reached its stream limit, or is shutting down."""
 
-    code = "server_full"
+    code = "stream_limit_reached"
 
 
 class InvalidReport(PosthouseError):
@@ -469,10 +469,10 @@ class CommandError(PosthouseError):
     code = "command_error"
 
 
-class CommandUnstartable(CommandError):
+class CommandStartError(CommandError):
     """The command cannot be started on this worker, and a retry would not help."""
 
-    code = "command_unstartable"
+    code = "command_start_error"
 
 
 class CommandFailed(CommandError):
@@ -481,10 +481,10 @@ class CommandFailed(CommandError):
     code = "command_failed"
 
 
-class CommandLost(CommandError):
+class CommandInterrupted(CommandError):
     """The command was lost: its supervising process died."""
 
-    code = "command_lost"
+    code = "command_interrupted"
 
     def __init__(self, message: str | None = None, *, may_have_run: bool = False) -> None:
         super().__init__(message)

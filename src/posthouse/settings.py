@@ -26,7 +26,7 @@ Variable: TypeAlias = str | tuple[str, float]
 """The setting that an application's environment variable sets, or that setting and its unit in seconds."""
 DISPATCH_MODES = ("database", "redis", "hybrid")
 _NOT_SETTINGS = {"POSTHOUSE_TEST_DATABASE_URL"}
-_OF_A_THING = "_retention_days"
+_RETENTION_SUFFIX = "_retention_days"
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 
 
@@ -35,7 +35,7 @@ def _setting(default: Any, doc: str, *, secret: bool = False, minimum: float | N
 
 
 def _retention(what: str, more: str = "", *, default: float = 0.0) -> Any:
-    """Named after a thing of posthouse.kept: see Settings.kept_days."""
+    """Named after a category of posthouse.retention_rules: see Settings.kept_days."""
     return _setting(default, f"Retention of {what}. 0: retention_days{more}.", minimum=0)
 
 
@@ -238,7 +238,7 @@ class Settings:
     keys_per_tenant: int = _setting(
         100, "Maximum number of API keys per tenant that are neither revoked nor expired.", minimum=0
     )
-    api_rate: float = _setting(
+    api_requests_per_second: float = _setting(
         100.0,
         "Rate limit per credential and server process, in requests per second. Worker keys are exempt. "
         "0: unlimited.",
@@ -261,7 +261,7 @@ class Settings:
         "between two requests while bytes arrive.",
         minimum=0.1,
     )
-    auth_failures: int = _setting(
+    auth_failures_per_minute: int = _setting(
         30,
         "Failed logins per minute and address before further ones are rejected. 0: unlimited.",
         minimum=0,
@@ -280,7 +280,7 @@ class Settings:
         "Host names, separated by commas, under which /metrics is served on loopback without credentials. "
         "localhost and IP addresses always are.",
     )
-    metrics_tenants: int = _setting(
+    metrics_max_tenants: int = _setting(
         50,
         "Maximum number of tenants that metrics list by name; further ones are counted as `other`.",
         minimum=0,
@@ -291,11 +291,11 @@ class Settings:
     sse_retry_seconds: float = _setting(
         1.0, "How long the client of an event stream waits before it reconnects.", minimum=0
     )
-    sse_clients: int = _setting(500, "Maximum number of event streams per server process.", minimum=0)
-    sse_clients_per_tenant: int = _setting(
+    max_streams: int = _setting(500, "Maximum number of event streams per server process.", minimum=0)
+    max_streams_per_tenant: int = _setting(
         100, "Maximum number of event streams per tenant and server process.", minimum=1
     )
-    sse_clients_per_key: int = _setting(
+    max_streams_per_key: int = _setting(
         20, "Maximum number of event streams per credential and server process.", minimum=1
     )
 
@@ -328,7 +328,7 @@ class Settings:
     alert_stuck_seconds: float = _setting(
         300.0, "How long ready jobs may stay unclaimed before their queue is reported as stuck.", minimum=1
     )
-    alert_horizon_seconds: float = _setting(
+    alert_transaction_age_seconds: float = _setting(
         900.0, "How long a transaction may stay open before an alert is raised.", minimum=1
     )
 
@@ -395,13 +395,13 @@ class Settings:
     def kept_days(self) -> dict[str, float]:
         """Return the days of retention: ``default``, and those of each kind of data with its own setting."""
         own = {
-            item.name.removesuffix(_OF_A_THING): getattr(self, item.name)
+            item.name.removesuffix(_RETENTION_SUFFIX): getattr(self, item.name)
             for item in fields(self)
-            if item.name.endswith(_OF_A_THING)
+            if item.name.endswith(_RETENTION_SUFFIX)
         }
-        return {"default": self.retention_days, **{thing: days for thing, days in own.items() if days}}
+        return {"default": self.retention_days, **{category: days for category, days in own.items() if days}}
 
-    def shown(self) -> dict[str, Any]:
+    def masked(self) -> dict[str, Any]:
         """The settings in effect, secrets masked."""
         return {
             item.name: "********"
@@ -435,10 +435,14 @@ def load_settings(
     values: dict[str, Any] = {}
     values.update(_from_file(path))
     values.update(settings_of(variables or {}, env=env))
-    values.update(_from_environment(env))
+    variables_set = _from_environment(env)
+    values.update(variables_set)
     values.update({name: value for name, value in flags.items() if value is not None})
     known = get_type_hints(Settings)
-    return Settings(**{name: _convert(name, value, known[name]) for name, value in values.items()})
+    labels = {name: ENV_PREFIX + name.upper() for name in variables_set}
+    return Settings(
+        **{name: _convert(name, value, known[name], labels.get(name, name)) for name, value in values.items()}
+    )
 
 
 def setting_sources(*, env: Mapping[str, str] | None = None, directory: Path | None = None) -> dict[str, str]:
@@ -454,8 +458,10 @@ def _from_file(path: Path) -> dict[str, Any]:
         return {}
     try:
         values = tomllib.loads(path.read_text())
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} is not valid TOML: {error}") from None
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
     for name in values:
         _check_known(name, f"{path.name}: ", name)
     return values
@@ -486,7 +492,9 @@ def settings_of(variables: Mapping[str, Variable], *, env: Mapping[str, str] | N
         value = env.get(variable, "")
         if value and not env.get(ENV_PREFIX + name.upper()):
             found[name] = (
-                _convert(variable, value, known[name]) if unit is None else _in_units(variable, value, unit)
+                _convert(name, value, known[name], variable)
+                if unit is None
+                else _in_units(variable, value, unit)
             )
     return found
 
@@ -505,25 +513,35 @@ def _check_known(name: str, where: str, shown: str) -> None:
     near = difflib.get_close_matches(name, names, n=1)
     upper = shown.startswith(ENV_PREFIX)
     advice = (ENV_PREFIX + near[0].upper() if upper else near[0]) if near else ""
-    hint = f"; did you mean {advice}?" if advice else "; `posthouse config` lists the settings"
+    hint = (
+        f"; did you mean {advice}?" if advice else "; remove it, then `posthouse config` lists the settings"
+    )
     raise ConfigurationError(f"{where}unknown setting {shown}{hint}")
 
 
-def _convert(name: str, value: Any, kind: Any) -> Any:
+def _convert(name: str, value: Any, kind: Any, label: str) -> Any:
+    """Return the value of a setting; errors name it as ``label``."""
     try:
         if kind is bool:
             return _boolean(value)
         if kind is float:
-            return _seconds(name, value) if name.endswith("_seconds") and _has_unit(value) else float(value)
+            return _seconds(label, value) if name.endswith("_seconds") and _has_unit(value) else float(value)
         if kind is int:
             return _whole(value)
         if kind is Path:
             return Path(value).expanduser()
-        if name == "processes":
-            return str(value)
+        return str(value) if name == "processes" else _text(value)
     except (TypeError, ValueError):
-        raise ConfigurationError(f"{name} must be {kind.__name__}, not {value!r}") from None
-    return value
+        raise ConfigurationError(f"{label} must be {_KINDS[kind]}, not {value!r}") from None
+
+
+_KINDS = {bool: "true or false", float: "a number", int: "an integer", Path: "a path", str: "a string"}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise TypeError(value)
 
 
 def _seconds(name: str, text: str) -> float:

@@ -2,17 +2,10 @@ from dataclasses import replace
 
 import pytest
 from psycopg.rows import dict_row
-from receiver import receiving
 
-from enginekit import Engine
 from posthouse.keeper.alerter import Alerter
 from posthouse.storage.connections import ReconnectingConnection
-
-
-@pytest.fixture
-def receiver():
-    with receiving() as receiver:
-        yield receiver
+from support.engine import Engine
 
 
 @pytest.fixture
@@ -23,9 +16,9 @@ def alerting(settings, receiver):
 
 @pytest.fixture
 async def alerter(settings, request):
-    line = ReconnectingConnection(settings.database_url, "keeper")
-    yield lambda **changes: Alerter(line, replace(settings, **changes))
-    await line.close()
+    connection = ReconnectingConnection(settings.database_url, "keeper")
+    yield lambda **changes: Alerter(connection, replace(settings, **changes))
+    await connection.close()
 
 
 @pytest.fixture

@@ -6,33 +6,32 @@ import signal
 from dataclasses import replace
 
 import pytest
-from receiver import receiving
 
-from commandline import posthouse  # noqa: F401 - a fixture
 from posthouse import App, testing
 from posthouse.alerts import delivery
 from posthouse.alerts.delivery import DeliveryWorker
 from posthouse.errors import ConfigurationError
 from posthouse.keeper import agenda
-from posthouse.maintenance import Housekeeping
+from posthouse.maintenance import Maintenance
 from posthouse.settings import Settings
 from posthouse.storage.connections import ReconnectingConnection
-from waiting import WAIT_SECONDS
-from workshop import eventually, eventually_sync, row
+from support.waiting import WAIT_SECONDS, eventually, eventually_sync
+from support.webhook_receiver import receiving
+from support.workers import job_row
 
 RAISE = "select posthouse.raise_alert('trigger_error', 'acme', %s, 'no such path')"
 
 
 @pytest.fixture
-async def housekeeping(alerting, monkeypatch):
+async def maintenance(alerting, monkeypatch):
     """A process that keeps house, as far as alerts are concerned, and looks often."""
-    monkeypatch.setattr(agenda, "PATIENT_SECONDS", 0.1)
-    monkeypatch.setattr(delivery, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(agenda, "BACKGROUND_SECONDS", 0.1)
+    monkeypatch.setattr(delivery, "POLL_SECONDS", 0.1)
     started = []
 
     async def start(**changes):
         settings = replace(alerting, **changes)
-        keeping = Housekeeping(settings.database_url, settings)
+        keeping = Maintenance(settings.database_url, settings)
         started.append(keeping)
         await keeping.start()
         return keeping
@@ -53,19 +52,19 @@ def counts(db):
     ).fetchone()
 
 
-async def test_an_alert_arrives_and_is_counted(db, receiver, housekeeping):
+async def test_an_alert_arrives_and_is_counted(db, receiver, maintenance):
     db.execute(RAISE, ("nightly",))
-    await housekeeping()
+    await maintenance()
     await eventually(lambda: counts(db) == (1, 0, 1, 0), what="the delivery")
     [alert] = receiver.alerts
     assert (alert["type"], alert["tenant_id"], alert["subject"]) == ("trigger_error", "acme", "nightly")
     assert deliveries(db) == [("webhook", "sent")]
 
 
-async def test_every_destination_gets_it_and_one_that_fails_holds_up_none(db, receiver, housekeeping):
+async def test_every_destination_gets_it_and_one_that_fails_holds_up_none(db, receiver, maintenance):
     with receiving() as other:
         other.answers.extend([500] * 10)
-        await housekeeping(alert_webhook_url=f"good={receiver.url} bad=slack+{other.url}")
+        await maintenance(alert_webhook_url=f"good={receiver.url} bad=slack+{other.url}")
         db.execute(RAISE, ("nightly",))
         await eventually(lambda: receiver.received and other.received)
         await eventually(lambda: ("good", "sent") in deliveries(db))
@@ -74,13 +73,13 @@ async def test_every_destination_gets_it_and_one_that_fails_holds_up_none(db, re
 
 async def job_fields(db):
     [(job,)] = db.execute("select job_id from posthouse.alert_deliveries").fetchall()
-    return row(db, job)
+    return job_row(db, job)
 
 
-async def test_it_is_sent_again_after_an_error_and_is_the_same_message(app, db, receiver, housekeeping):
+async def test_it_is_sent_again_after_an_error_and_is_the_same_message(app, db, receiver, maintenance):
     receiver.answers.append(500)
     db.execute(RAISE, ("nightly",))
-    await housekeeping()
+    await maintenance()
     await eventually(lambda: receiver.received)
     await eventually(lambda: db.execute("select 1 from posthouse.waiting").fetchone(), what="the retry")
     async with testing.clock(app) as clock:
@@ -92,12 +91,12 @@ async def test_it_is_sent_again_after_an_error_and_is_the_same_message(app, db, 
     assert first.headers["Posthouse-Alert"] == second.headers["Posthouse-Alert"]
 
 
-async def test_it_arrives_when_the_destination_comes_back(app, db, alerting, housekeeping):
+async def test_it_arrives_when_the_destination_comes_back(app, db, alerting, maintenance):
     with receiving() as gone:
         pass
     url = gone.url
     db.execute(RAISE, ("nightly",))
-    await housekeeping(alert_webhook_url=url)
+    await maintenance(alert_webhook_url=url)
     await eventually(lambda: db.execute("select 1 from posthouse.waiting").fetchone(), what="the retry")
     with receiving(port=gone.port) as back:
         async with testing.clock(app) as clock:
@@ -107,11 +106,11 @@ async def test_it_arrives_when_the_destination_comes_back(app, db, alerting, hou
 
 
 async def test_one_that_never_arrives_ends_in_the_dead_letter_and_raises_nothing(
-    app, db, receiver, housekeeping
+    app, db, receiver, maintenance
 ):
     receiver.answers.extend([503] * 20)
     db.execute(RAISE, ("nightly",))
-    await housekeeping()
+    await maintenance()
     async with testing.clock(app) as clock:
         for tries in range(1, 7):
             await eventually(lambda tries=tries: len(receiver.received) >= tries, what=f"try {tries}")
@@ -127,55 +126,57 @@ async def test_one_that_never_arrives_ends_in_the_dead_letter_and_raises_nothing
     assert db.execute("select count(*) from posthouse.alerts").fetchone() == (1,)
 
 
-async def test_a_destination_at_a_private_address_is_refused_for_good(db, receiver, housekeeping):
+async def test_a_destination_at_a_private_address_is_refused_for_good(db, receiver, maintenance):
     db.execute(RAISE, ("nightly",))
-    await housekeeping(alert_private_addresses=False)
+    await maintenance(alert_private_addresses=False)
     await eventually(lambda: counts(db) == (1, 0, 0, 1), what="the end")
     job = await job_fields(db)
     assert (job["status"], job["attempt_count"]) == ("failed", 1)
     assert receiver.received == []
 
 
-async def test_a_job_that_the_alerter_did_not_make_sends_nothing(db, receiver, housekeeping):
+async def test_a_job_that_the_alerter_did_not_make_sends_nothing(db, receiver, maintenance):
     """A caller that may enqueue could otherwise write into the operators' channel."""
     [(forged,)] = db.execute(
         "select posthouse.enqueue('posthouse.webhook', "
         '\'{"alert": "01890a5d-ac96-774b-bcce-b302099a8057", "destination": "webhook"}\', '
         "queue => 'posthouse.system', requires => '{webhook:webhook}')"
     ).fetchall()
-    await housekeeping()
-    await eventually(lambda: row(db, forged)["status"] == "failed")
+    await maintenance()
+    await eventually(lambda: job_row(db, forged)["status"] == "failed")
     assert receiver.received == []
 
 
 async def test_only_a_process_that_knows_the_destination_takes_the_job(db, alerting, receiver):
     db.execute(RAISE, ("nightly",))
-    knowing = Housekeeping(alerting.database_url, alerting)
+    knowing = Maintenance(alerting.database_url, alerting)
     await knowing.keeper.alerter.run_once()
     other = replace(alerting, alert_webhook_url="other=" + receiver.url)
-    line = ReconnectingConnection(other.database_url, "keeper")
-    courier = DeliveryWorker(other.database_url, other, line)
-    assert await courier.run_once() == {"started": 0}
-    assert await knowing.courier.run_once() == {"started": 1}
+    connection = ReconnectingConnection(other.database_url, "keeper")
+    delivery = DeliveryWorker(other.database_url, other, connection)
+    assert await delivery.run_once() == {"started": 0}
+    assert await knowing.alert_delivery.run_once() == {"started": 1}
     await eventually(lambda: receiver.received)
-    await courier.stop()
-    await line.close()
+    await delivery.stop()
+    await connection.close()
     await knowing.stop()
 
 
 async def test_a_courier_with_nothing_to_do_has_no_worker(db, alerting, receiver):
     db.execute(RAISE, ("nightly",))
-    keeping = Housekeeping(alerting.database_url, alerting)
-    keeping.courier = courier = DeliveryWorker(alerting.database_url, alerting, keeping._line, linger=0.0)
-    assert await courier.run_once() == {"started": 0}
-    assert not courier.is_running
+    keeping = Maintenance(alerting.database_url, alerting)
+    keeping.alert_delivery = delivery = DeliveryWorker(
+        alerting.database_url, alerting, keeping._connection, idle_seconds=0.0
+    )
+    assert await delivery.run_once() == {"started": 0}
+    assert not delivery.is_running
     await keeping.keeper.alerter.run_once()
-    await courier.run_once()
-    assert courier.is_running
+    await delivery.run_once()
+    assert delivery.is_running
     await eventually(lambda: receiver.received)
     async with asyncio.timeout(WAIT_SECONDS):
-        while courier.is_running:
-            await courier.run_once()
+        while delivery.is_running:
+            await delivery.run_once()
     await keeping.keeper.alerter.run_once()
     assert counts(db) == (1, 0, 1, 0)
     await keeping.stop()
@@ -183,7 +184,7 @@ async def test_a_courier_with_nothing_to_do_has_no_worker(db, alerting, receiver
 
 async def test_undeliverable_messages_are_given_up_after_a_day(app, db, alerting):
     db.execute(RAISE, ("nightly",))
-    keeping = Housekeeping(alerting.database_url, replace(alerting, alert_webhook_url="http://gone.test/"))
+    keeping = Maintenance(alerting.database_url, replace(alerting, alert_webhook_url="http://gone.test/"))
     await keeping.keeper.alerter.run_once()
     async with testing.clock(app) as clock:
         await clock.advance("25h")
@@ -195,7 +196,7 @@ async def test_undeliverable_messages_are_given_up_after_a_day(app, db, alerting
 
 @pytest.mark.soak
 @pytest.mark.parametrize("command", [("keeper",), ("up", "--port", "0", "--no-demo")])
-def test_the_commands_deliver(posthouse, db, receiver, command):  # noqa: F811
+def test_the_commands_deliver(posthouse, db, receiver, command):
     env = {"POSTHOUSE_ALERT_WEBHOOK_URL": receiver.url, "POSTHOUSE_ALERT_PRIVATE_ADDRESSES": "true"}
     running = posthouse.start(*command, **env)
     db.execute(RAISE, ("nightly",))
@@ -204,7 +205,7 @@ def test_the_commands_deliver(posthouse, db, receiver, command):  # noqa: F811
     assert running.stop() == 0
 
 
-def test_a_keeper_killed_in_the_middle_of_a_delivery_loses_nothing(posthouse, db, receiver):  # noqa: F811
+def test_a_keeper_killed_in_the_middle_of_a_delivery_loses_nothing(posthouse, db, receiver):
     """It dies with the message on its way; the next one sends it again."""
     env = {
         "POSTHOUSE_ALERT_WEBHOOK_URL": receiver.url,
@@ -227,7 +228,7 @@ def test_a_keeper_killed_in_the_middle_of_a_delivery_loses_nothing(posthouse, db
 CANARY = "T0KEN-that-is-never-shown"
 
 
-def test_neither_the_url_nor_the_secret_is_seen_anywhere(posthouse, db, receiver):  # noqa: F811
+def test_neither_the_url_nor_the_secret_is_seen_anywhere(posthouse, db, receiver):
     def echo(handler):
         text = f"{receiver.url} s3cret-s3cret"
         handler.send_response(500)

@@ -74,6 +74,6 @@ def test_a_wrong_type_is_refused(text, said):
 
 
 def test_the_url_and_the_secret_are_masked_where_settings_are_shown():
-    shown = Settings(alert_webhook_url="https://ops.test/T0KEN", alert_webhook_secret="hunter2").shown()
+    shown = Settings(alert_webhook_url="https://ops.test/T0KEN", alert_webhook_secret="hunter2").masked()
     assert "T0KEN" not in str(shown)
     assert "hunter2" not in str(shown)

@@ -13,35 +13,36 @@ from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 import pytest
-from receiver import receiving
 
 from posthouse.alerts.http_post import (
-    AddressRefused,
-    Misdirected,
-    Refusal,
-    Rules,
+    AddressNotAllowed,
+    DestinationMoved,
+    DestinationRejected,
+    PostOptions,
     Unreachable,
     is_allowed,
     post,
 )
-from posthouse.alerts.webhook import Message, WebhookSender
+from posthouse.alerts.webhook import AlertMessage, WebhookSender
 from posthouse.core.alerts import destinations
 from posthouse.settings import Settings
+from support.webhook_receiver import receiving
 
-HERE = Rules(timeout=5, private=True)
-MESSAGE = Message(
+HERE = PostOptions(timeout=5, private=True)
+MESSAGE = AlertMessage(
     id="0189", type="queue_stuck", severity="error", at=datetime(2026, 1, 2, tzinfo=UTC), tenant_id="acme",
-    subject="mail", message="nothing moves <!channel> @everyone", held_back=3, details={"queue": "mail"},
+    subject="mail", message="nothing moves <!channel> @everyone", suppressed_count=3,
+    details={"queue": "mail"},
 )  # fmt: skip
 
 
-def send(url, rules=HERE, body=b"{}"):
-    return post(urlsplit(url), body, {"Content-Type": "application/json"}, rules)
+def send(url, options=HERE, body=b"{}"):
+    return post(urlsplit(url), body, {"Content-Type": "application/json"}, options)
 
 
 async def test_a_message_is_posted_and_the_response_is_returned(receiver):
-    answer = await send(receiver.url + "?a=b", body=b'{"x": 1}')
-    assert (answer.status, answer.body) == (200, "ok")
+    response = await send(receiver.url + "?a=b", body=b'{"x": 1}')
+    assert (response.status, response.body) == (200, "ok")
     [got] = receiver.received
     assert (got.path, got.json) == ("/hooks/T0KEN-that-is-never-shown?a=b", {"x": 1})
     assert got.headers["Host"] == f"127.0.0.1:{receiver.port}"
@@ -50,13 +51,13 @@ async def test_a_message_is_posted_and_the_response_is_returned(receiver):
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
 async def test_what_is_not_a_success_is_an_error_that_says_so(receiver, status):
     receiver.answers.append(status)
-    with pytest.raises(Refusal, match=f"status {status}: ok"):
+    with pytest.raises(DestinationRejected, match=f"status {status}: ok"):
         await send(receiver.url)
 
 
 async def test_a_destination_that_is_gone_is_not_asked_again(receiver):
     receiver.answers.append(410)
-    with pytest.raises(Misdirected):
+    with pytest.raises(DestinationMoved):
         await send(receiver.url)
 
 
@@ -103,8 +104,8 @@ def test_metadata_and_addresses_of_no_host_are_never_allowed(address):
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "0x7f000001", "127.1", "[::1]"])
 async def test_no_spelling_leads_to_this_machine(receiver, host):
-    with pytest.raises((AddressRefused, Unreachable)) as caught:
-        await send(f"http://{host}:{receiver.port}/x", Rules(timeout=5))
+    with pytest.raises((AddressNotAllowed, Unreachable)) as caught:
+        await send(f"http://{host}:{receiver.port}/x", PostOptions(timeout=5))
     assert receiver.received == []
     assert "not allowed" in str(caught.value) or "resolve" in str(caught.value)
 
@@ -124,27 +125,27 @@ def resolving(*answers):
 
 async def test_one_private_address_among_public_ones_refuses_them_all(receiver):
     resolver = resolving(["93.184.216.34", "127.0.0.1"])
-    with pytest.raises(AddressRefused):
-        await send(f"http://evil.test:{receiver.port}/", Rules(timeout=5, resolver=resolver))
+    with pytest.raises(AddressNotAllowed):
+        await send(f"http://evil.test:{receiver.port}/", PostOptions(timeout=5, resolver=resolver))
     assert receiver.received == []
 
 
 async def test_a_name_is_looked_up_once_so_it_cannot_be_bound_anew_in_between(receiver):
     """A second lookup would lead elsewhere; there is none, and the connection goes to what was checked."""
     resolver = resolving(["127.0.0.1"], ["127.0.0.2"])
-    answer = await send(
-        f"http://hook.test:{receiver.port}/", Rules(timeout=5, private=True, resolver=resolver)
+    response = await send(
+        f"http://hook.test:{receiver.port}/", PostOptions(timeout=5, private=True, resolver=resolver)
     )
-    assert (answer.status, resolver.asked) == (200, ["hook.test"])
+    assert (response.status, resolver.asked) == (200, ["hook.test"])
     assert receiver.received[0].headers["Host"] == f"hook.test:{receiver.port}"
 
 
 async def test_the_next_address_is_tried_when_one_does_not_answer(receiver):
     resolver = resolving(["127.0.0.99", "127.0.0.1"])
-    answer = await send(
-        f"http://hook.test:{receiver.port}/", Rules(timeout=5, private=True, resolver=resolver)
+    response = await send(
+        f"http://hook.test:{receiver.port}/", PostOptions(timeout=5, private=True, resolver=resolver)
     )
-    assert answer.status == 200
+    assert response.status == 200
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -156,7 +157,7 @@ async def test_a_redirect_is_not_followed(receiver, status):
         handler.end_headers()
 
     receiver.answers.append(redirect)
-    with pytest.raises(Misdirected, match="not followed"):
+    with pytest.raises(DestinationMoved, match="not followed"):
         await send(receiver.url)
     assert len(receiver.received) == 1
 
@@ -204,7 +205,7 @@ def drip(text):
 )
 async def test_a_destination_that_takes_its_time_is_left_when_the_time_is_over(script):
     with scripted(script) as url, pytest.raises(Unreachable, match=r"no response within 0\.3 s"):
-        await send(url, Rules(timeout=0.3, private=True))
+        await send(url, PostOptions(timeout=0.3, private=True))
 
 
 async def test_a_lookup_that_hangs_counts_too():
@@ -212,7 +213,7 @@ async def test_a_lookup_that_hangs_counts_too():
         await asyncio.sleep(3600)
 
     with pytest.raises(Unreachable, match="within"):
-        await send("http://slow.test/", Rules(timeout=0.1, resolver=hanging))
+        await send("http://slow.test/", PostOptions(timeout=0.1, resolver=hanging))
 
 
 async def test_a_body_without_end_is_not_read():
@@ -224,7 +225,7 @@ async def test_a_body_without_end_is_not_read():
             connection.sendall(b"x" * 65536)
             sent.append(1)
 
-    with scripted(flood) as url, pytest.raises(Refusal) as caught:
+    with scripted(flood) as url, pytest.raises(DestinationRejected) as caught:
         await send(url)
     assert len(str(caught.value)) < 3_000
     assert len(sent) < 1_000
@@ -287,14 +288,14 @@ def secure(certificate):
 
 def trusting(certificate, *addresses):
     tls = ssl.create_default_context(cafile=certificate / "cert.pem")
-    return Rules(timeout=5, private=True, resolver=resolving(list(addresses)), tls=tls)
+    return PostOptions(timeout=5, private=True, resolver=resolving(list(addresses)), tls=tls)
 
 
 async def test_the_certificate_is_that_of_the_name_while_the_connection_goes_to_the_address(
     secure, certificate
 ):
-    answer = await send(f"https://hook.test:{secure.port}/x", trusting(certificate, "127.0.0.1"))
-    assert answer.status == 200
+    response = await send(f"https://hook.test:{secure.port}/x", trusting(certificate, "127.0.0.1"))
+    assert response.status == 200
     assert secure.received[0].headers["Host"] == f"hook.test:{secure.port}"
 
 
@@ -305,9 +306,9 @@ async def test_a_certificate_of_another_name_is_refused(secure, certificate):
 
 
 async def test_an_untrusted_certificate_is_rejected(secure):
-    rules = Rules(timeout=5, private=True, resolver=resolving(["127.0.0.1"]))
+    options = PostOptions(timeout=5, private=True, resolver=resolving(["127.0.0.1"]))
     with pytest.raises(Unreachable, match="invalid certificate"):
-        await send(f"https://hook.test:{secure.port}/x", rules)
+        await send(f"https://hook.test:{secure.port}/x", options)
     assert secure.received == []
 
 
@@ -328,7 +329,7 @@ async def test_an_ordinary_destination_gets_plain_json(receiver):
     assert got.json == {
         "version": 1, "id": "0189", "type": "queue_stuck", "severity": "error",
         "at": "2026-01-02T00:00:00+00:00", "tenant_id": "acme", "subject": "mail",
-        "message": "nothing moves <!channel> @everyone", "held_back": 3, "details": {"queue": "mail"},
+        "message": "nothing moves <!channel> @everyone", "suppressed_count": 3, "details": {"queue": "mail"},
     }  # fmt: skip
     assert got.headers["Content-Type"] == "application/json"
     assert got.headers["Posthouse-Alert"] == "0189"
@@ -371,7 +372,7 @@ async def test_an_answer_that_repeats_the_url_or_the_secret_does_not_show_them(r
         handler.wfile.write(text.encode())
 
     receiver.answers.append(echo)
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(DestinationRejected) as caught:
         await sender(receiver, alert_webhook_secret="s3cret-s3cret")()
     assert "T0KEN" not in str(caught.value)
     assert "s3cret" not in str(caught.value)

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from browsers import ARGUMENTS, CHROMIUM, playwright
-from waiting import WAIT_SECONDS
+from support.browsers import ARGUMENTS, CHROMIUM, playwright
+from support.waiting import WAIT_SECONDS
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ import subprocess
 
 import pytest
 
-import stable
+from support import forkserver
 
-FRESH = {stable.FRESH: "1"}
+FRESH = {forkserver.NEW_INTERPRETER: "1"}
 
 
 @pytest.mark.parametrize(

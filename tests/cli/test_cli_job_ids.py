@@ -3,9 +3,9 @@
 from uuid import UUID, uuid4
 
 import pytest
-from terminals import terminal
 
 from posthouse import insights
+from support.terminal import terminal
 
 
 @pytest.fixture

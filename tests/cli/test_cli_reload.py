@@ -5,11 +5,11 @@ import signal
 
 import pytest
 
-import stable
-from commandline import Commands
-from waiting import eventually_sync as eventually
+from fixtures.cli import Commands
+from support import forkserver
+from support.waiting import eventually_sync
 
-FRESH = {stable.FRESH: "1"}
+FRESH = {forkserver.NEW_INTERPRETER: "1"}
 APP = """
 import asyncio
 import posthouse
@@ -45,7 +45,7 @@ def answers(enqueue, db):
     def answers(expected):
         job = enqueue("version")
         row = "select result from posthouse.jobs where id = %s and status = 'succeeded'"
-        return eventually(lambda: db.execute(row, (job,)).fetchone())[0] == expected
+        return eventually_sync(lambda: db.execute(row, (job,)).fetchone())[0] == expected
 
     return answers
 
@@ -57,20 +57,20 @@ def test_a_worker_picks_up_new_code_and_waits_out_broken_code(posthouse, write, 
     assert answers("one")
     held = enqueue("wait", max_attempts=1)
     status = "select status from posthouse.jobs where id = %s"
-    eventually(lambda: db.execute(status, (held,)).fetchone() == ("running",))
+    eventually_sync(lambda: db.execute(status, (held,)).fetchone() == ("running",))
 
     write("two")
-    assert eventually(lambda: answers("two"))
+    assert eventually_sync(lambda: answers("two"))
     assert "reload: shop.py changed, restarting" in worker.err
 
     (posthouse.folder / "shop.py").write_text("import posthouse\napp = posthouse.App(\n")
-    eventually(lambda: "waiting for a change" in worker.err)
+    eventually_sync(lambda: "waiting for a change" in worker.err)
     assert "SyntaxError" in worker.err
     assert worker.process.poll() is None
 
     # It was interrupted twice, and has its one attempt still.
     write("last")
-    eventually(lambda: db.execute(status, (held,)).fetchone() == ("succeeded",))
+    eventually_sync(lambda: db.execute(status, (held,)).fetchone() == ("succeeded",))
     assert worker.stop() == 0
     assert db.execute("select from posthouse.workers where stopped_at is null").fetchone() is None
 
@@ -85,7 +85,7 @@ def test_up_keeps_its_address_and_its_postgres(tmp_path):
         assert up.line().startswith("Posthouse is ready: http://127.0.0.1:")
         started = json.loads((tmp_path / "data" / "state.json").read_text())
         commands.write_app("shop", APP.replace("{version}", "two"))
-        eventually(lambda: "reload: ready" in up.err)
+        eventually_sync(lambda: "reload: ready" in up.err)
         done = commands("enqueue", "version", "--wait")
         assert "two" in done.out, done.err
         assert json.loads((tmp_path / "data" / "state.json").read_text()) == started

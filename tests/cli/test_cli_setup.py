@@ -139,3 +139,8 @@ def test_every_public_name_is_there_when_it_is_asked_for():
         assert getattr(posthouse_package, name).__name__ == name
     with pytest.raises(AttributeError, match="nonsense"):
         posthouse_package.nonsense  # noqa: B018
+
+
+def test_the_paragraphs_of_a_help_are_wrapped_to_the_terminal_only(offline):
+    shown = offline("config", "--help", COLUMNS="80").out
+    assert "posthouse.toml in the current folder, defaults." in shown

@@ -1,7 +1,8 @@
 """posthouse top."""
 
 import pytest
-from terminals import terminal
+
+from support.terminal import terminal
 
 
 @pytest.fixture

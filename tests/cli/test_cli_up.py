@@ -15,8 +15,8 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from posthouse.storage.embedded.layout import existing
-from waiting import eventually_sync as eventually
+from posthouse.storage.embedded.layout import existing_layout
+from support.waiting import eventually_sync
 
 FIRST_START = {"demo.greet": 3, "demo.ride": 1, "demo.flaky": 1, "demo.dispatch": 1, "demo.relay": 2}
 ONE = {"POSTHOUSE_PROCESS_SLOTS": "1"}  # each loads all installed applications
@@ -42,7 +42,7 @@ def block(up):
 
 
 def postgres_of(data_dir):
-    folder = existing(data_dir).root
+    folder = existing_layout(data_dir).root
     return [
         process.pid
         for process in psutil.process_iter(["cmdline"])
@@ -75,7 +75,7 @@ def test_from_nothing_to_done_jobs_and_back(no_database):
         return json.loads(body)
 
     assert get(address + "/ready")[0] == 200
-    assert eventually(lambda: sum(health()["workers"].values()) == 1)
+    assert eventually_sync(lambda: sum(health()["workers"].values()) == 1)
 
     def jobs():
         """Without the traffic of every minute."""
@@ -83,7 +83,7 @@ def test_from_nothing_to_done_jobs_and_back(no_database):
         return [job for job in found if job["kind"] in FIRST_START]
 
     # The chain, the one that fails first and the one with progress are done; the late one waits.
-    done = eventually(lambda: _done(jobs()))
+    done = eventually_sync(lambda: _done(jobs()))
     assert done == FIRST_START
     assert "demo.flaky" not in up.err  # its failure is on purpose, and would read like a fault of the product
     assert "request completed" not in up.err
@@ -141,7 +141,7 @@ def test_on_a_database_of_ones_own_it_runs_the_given_app(posthouse, enqueue, db)
     assert "Posthouse is ready" in up.line()
     job = enqueue("greet", payload='{"name": "Ada"}', queue="mail")
     result = "select result from posthouse.jobs where id = %s and status = 'succeeded'"
-    assert eventually(lambda: db.execute(result, (job,)).fetchone()) == ("hello Ada",)
+    assert eventually_sync(lambda: db.execute(result, (job,)).fetchone()) == ("hello Ada",)
     assert db.execute("select count(*) from posthouse.jobs where kind like 'demo.%'").fetchone() == (0,)
     assert up.stop() == 0
     assert "stopping" in up.err
@@ -185,9 +185,9 @@ def test_an_outage_of_the_database_is_reported_and_the_server_recovers(posthouse
     assert get(address + "/ready")[0] == 200
     name = conninfo_to_dict(database)["dbname"]
     with _closed(database, name):
-        assert eventually(lambda: get(address + "/ready")[0] == 503)
+        assert eventually_sync(lambda: get(address + "/ready")[0] == 503)
         assert get(address + "/health")[0] == 200
-    assert eventually(lambda: get(address + "/ready")[0] == 200)
+    assert eventually_sync(lambda: get(address + "/ready")[0] == 200)
 
 
 def test_what_is_no_request_of_its_own_is_refused(posthouse):

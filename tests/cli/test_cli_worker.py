@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from waiting import eventually_sync as eventually
+from support.waiting import eventually_sync
 
 SECOND = """
 import posthouse
@@ -69,7 +69,7 @@ def test_several_apps_are_served_by_one_worker(posthouse, enqueue, db):
     assert json.loads(worker.line())["kinds"] == ["explode", "greet", "shout"]
     job = enqueue("shout", payload='{"text": "hey"}')
     result = "select result from posthouse.jobs where id = %s and status = 'succeeded'"
-    assert eventually(lambda: db.execute(result, (job,)).fetchone()) == ("HEY",)
+    assert eventually_sync(lambda: db.execute(result, (job,)).fetchone()) == ("HEY",)
 
 
 def test_the_app_may_come_from_the_settings(posthouse):
@@ -113,6 +113,6 @@ def test_a_keeper_moves_due_jobs_and_leaves_when_told(posthouse, enqueue, db):
     keeper = posthouse.start("keeper")
     assert "promoter" in json.loads(keeper.line())["message"]
     job = enqueue("mail", delay="200 milliseconds")
-    moved = "select place from posthouse.jobs where id = %s and place = 'ready'"
-    assert eventually(lambda: db.execute(moved, (job,)).fetchone()) == ("ready",)
+    moved = "select job_table from posthouse.jobs where id = %s and job_table = 'ready'"
+    assert eventually_sync(lambda: db.execute(moved, (job,)).fetchone()) == ("ready",)
     assert keeper.stop() == 0

@@ -6,7 +6,7 @@ import pytest
 
 from posthouse import Client, SyncClient
 from posthouse.settings import Settings
-from wire import Proxy
+from support.tcp_proxy import TcpProxy
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def url(engine):
 
 @pytest.fixture
 def proxy(url):
-    with Proxy.before(url) as proxy:
+    with TcpProxy.for_url(url) as proxy:
         yield proxy
 
 

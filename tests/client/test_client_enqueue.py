@@ -10,7 +10,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from posthouse import Request, Retry
+from posthouse import Client, Request, Retry
 from posthouse.errors import (
     DatabaseUnavailable,
     DuplicateJob,
@@ -175,6 +175,16 @@ async def test_an_id_of_the_callers_makes_one_job_even_at_once(client, engine):
     assert engine.count("jobs") == 1
 
 
+async def test_single_jobs_of_one_task_take_no_connection_from_the_pool(url, engine, monkeypatch):
+    monkeypatch.setattr("posthouse.client.enqueue.DEFINITION_TTL_SECONDS", 3600)
+    async with Client(url) as client:
+        await client.enqueue("mail")  # reads the definition through the pool
+        before = client._pool.get_stats()["requests_num"]
+        handles = [await client.enqueue("mail", {"number": number}) for number in range(5)]
+        assert client._pool.get_stats()["requests_num"] == before
+    assert [engine.job(handle.id).payload["number"] for handle in handles] == [0, 1, 2, 3, 4]
+
+
 async def test_many_callers_may_share_a_client(client, engine):
     await asyncio.gather(*(client.enqueue("task", {"n": n}) for n in range(100)))
     assert engine.count("ready") == 100
@@ -196,9 +206,9 @@ async def test_a_bad_payload_is_refused_and_leaves_nothing_behind(client, engine
     with pytest.raises(error):
         await client.enqueue("task", payload)
     good = Request(kind="task")
-    for place in (0, 700):
+    for index in (0, 700):
         requests = [good] * 1_000
-        requests[place] = Request(kind="task", payload=payload)
+        requests[index] = Request(kind="task", payload=payload)
         with pytest.raises(error):
             await client.enqueue_many(requests)
     assert engine.count("jobs") == 0
@@ -244,11 +254,11 @@ async def test_an_unreachable_server_is_an_error_after_the_retries(make_client, 
     client = make_client(proxy.url_for(url))
     monkeypatch.setattr("posthouse.client.client.RETRY_SECONDS", 0.3)
     monkeypatch.setattr("posthouse.client.sync.RETRY_SECONDS", 0.3)
-    proxy.refuse()
+    proxy.refuse_connections()
     with pytest.raises(DatabaseUnavailable, match="cannot connect to Postgres"):
         await client.enqueue("task")
     monkeypatch.undo()
-    proxy.allow()
+    proxy.accept_connections()
     assert (await client.enqueue("task")).outcome == "created"
 
 

@@ -21,7 +21,7 @@ SPECIAL = {
 @pytest.mark.parametrize("options", SPECIAL.values(), ids=SPECIAL)
 async def test_one_job_whose_reply_was_lost_is_one_job(proxied, proxy, engine, options):
     marker = uuid4().hex
-    proxy.swallow_reply_to(marker.encode())
+    proxy.drop_reply_to(marker.encode())
     handle = await proxied.submit(Request(kind="task", subject=marker, **options))
     assert proxy.swallowed == 1
     assert handle.outcome == "repeated"
@@ -30,7 +30,7 @@ async def test_one_job_whose_reply_was_lost_is_one_job(proxied, proxy, engine, o
 
 async def test_a_job_whose_reply_was_lost_and_that_ran_meanwhile_is_one_job(proxied, proxy, engine):
     marker = uuid4().hex
-    proxy.swallow_reply_to(marker.encode())
+    proxy.drop_reply_to(marker.encode())
     sending = asyncio.ensure_future(proxied.enqueue("task", subject=marker, dedupe_key="k"))
     while not (jobs := await asyncio.to_thread(engine.claim)):
         await asyncio.sleep(0)
@@ -43,7 +43,7 @@ async def test_a_job_whose_reply_was_lost_and_that_ran_meanwhile_is_one_job(prox
 async def test_many_lost_replies_in_a_row_make_one_job(proxied, proxy, engine):
     marker = uuid4().hex
     for _ in range(4):
-        proxy.swallow_reply_to(marker.encode())
+        proxy.drop_reply_to(marker.encode())
     await proxied.enqueue("task", subject=marker)
     assert proxy.swallowed == 4
     assert engine.count("jobs") == 1
@@ -51,7 +51,7 @@ async def test_many_lost_replies_in_a_row_make_one_job(proxied, proxy, engine):
 
 async def test_many_jobs_with_a_lost_commit_reply_are_stored_once(proxied, proxy, engine):
     await proxied.enqueue("task")
-    proxy.swallow_reply_to(b"COMMIT")
+    proxy.drop_reply_to(b"COMMIT")
     handles = await proxied.enqueue_many(Request(kind="task", payload={"n": n}) for n in range(500))
     assert proxy.swallowed == 1
     assert {handle.outcome for handle in handles} == {"repeated"}
@@ -60,7 +60,7 @@ async def test_many_jobs_with_a_lost_commit_reply_are_stored_once(proxied, proxy
 
 
 async def test_a_mixed_batch_with_a_lost_commit_reply_is_stored_once(proxied, proxy, engine):
-    proxy.swallow_reply_to(b"COMMIT")
+    proxy.drop_reply_to(b"COMMIT")
     handles = await proxied.enqueue_many(
         [
             Request(kind="task"),
@@ -80,7 +80,7 @@ async def test_a_mixed_batch_with_a_lost_commit_reply_is_stored_once(proxied, pr
 
 async def test_a_connection_that_breaks_before_the_request_arrives_makes_one_job(proxied, proxy, engine):
     marker = uuid4().hex
-    proxy.cut_after(lambda direction, chunk: direction == "request" and marker.encode() in chunk)
+    proxy.disconnect_after(lambda direction, chunk: direction == "request" and marker.encode() in chunk)
     handle = await proxied.enqueue("task", subject=marker)
     assert proxy.cuts == 1
     assert [row.id for row in engine.rows("select id from posthouse.jobs")] == [handle.id]
@@ -88,7 +88,7 @@ async def test_a_connection_that_breaks_before_the_request_arrives_makes_one_job
 
 async def test_a_connection_that_breaks_in_the_middle_of_a_copy_makes_each_job_once(proxied, proxy, engine):
     await proxied.enqueue("task")
-    proxy.cut_after(200_000)
+    proxy.disconnect_after(200_000)
     await proxied.enqueue_many(Request(kind="task", payload={"n": n, "x": "x" * 500}) for n in range(2_000))
     assert proxy.cuts == 1
     assert engine.count("ready") == 2_001
@@ -96,7 +96,7 @@ async def test_a_connection_that_breaks_in_the_middle_of_a_copy_makes_each_job_o
 
 async def test_a_connection_that_broke_while_idle_is_replaced(proxied, proxy, engine):
     await proxied.enqueue("task")
-    assert proxy.cut() >= 1
+    assert proxy.disconnect_all() >= 1
     await proxied.enqueue("task")
     await proxied.enqueue_many([Request(kind="task")] * 3)
     assert engine.count("ready") == 5
@@ -104,11 +104,11 @@ async def test_a_connection_that_broke_while_idle_is_replaced(proxied, proxy, en
 
 async def test_a_server_that_comes_back_in_time_is_waited_for(proxied, proxy, engine):
     await proxied.enqueue("task")
-    proxy.refuse()
+    proxy.refuse_connections()
     sending = asyncio.ensure_future(proxied.enqueue("task"))
     before = proxy.accepted
     while proxy.accepted < before + 2:
         await asyncio.sleep(0.01)
-    proxy.allow()
+    proxy.accept_connections()
     await sending
     assert engine.count("ready") == 2

@@ -7,11 +7,9 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from uuid import uuid4
 
 import asyncpg
-import django
 import psycopg
 import pytest
 import sqlalchemy
-from django.conf import settings as django_settings
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
@@ -20,6 +18,7 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from posthouse import Client, Request, SyncClient
 from posthouse.errors import DuplicateJob, InvalidJob, InvalidPayload
+from support.django_orm import django_database
 
 
 class Undo(Exception):
@@ -96,26 +95,14 @@ def alchemy_scoped_session(url):
 
 @contextmanager
 def django_connection(url):
-    parts = conninfo_to_dict(url)
-    database = {
-        "ENGINE": "django.db.backends.postgresql",
-        "NAME": parts["dbname"],
-        "USER": parts["user"],
-        "PASSWORD": parts.get("password", ""),
-        "HOST": parts["host"],
-        "PORT": parts["port"],
-    }
-    if not django_settings.configured:
-        django_settings.configure(DATABASES={"default": database})
-        django.setup()
-    from django.db import connection, transaction  # noqa: PLC0415 - needs the settings
+    with django_database(url) as (connections, alias):
+        from django.db import transaction  # noqa: PLC0415 - needs the settings
 
-    connection.settings_dict.update(database)
-    try:
-        with transaction.atomic():
-            yield connection
-    finally:
-        connection.close()
+        try:
+            with transaction.atomic(using=alias):
+                yield connections[alias]
+        finally:
+            connections[alias].close()
 
 
 SYNC = [
@@ -250,12 +237,12 @@ def test_jobs_come_with_a_commit(sync_client, engine, url, connected):
 
 @pytest.mark.parametrize("connected", SYNC)
 def test_jobs_go_with_a_rollback(sync_client, engine, url, connected):
-    before = engine.everything()
+    before = engine.dump_tables()
     with suppress(Undo), connected(url) as connection:
         sync_client.enqueue("one", connection=connection)
         sync_client.enqueue_many(JOBS, connection=connection)
         raise Undo
-    assert engine.everything() == before
+    assert engine.dump_tables() == before
 
 
 @pytest.mark.parametrize("connected", ASYNC)
@@ -271,13 +258,13 @@ async def test_jobs_come_with_an_async_commit(async_client, engine, url, connect
 
 @pytest.mark.parametrize("connected", ASYNC)
 async def test_jobs_go_with_an_async_rollback(async_client, engine, url, connected):
-    before = engine.everything()
+    before = engine.dump_tables()
     with suppress(Undo):
         async with connected(url) as connection:
             await async_client.enqueue("one", connection=connection)
             await async_client.enqueue_many(JOBS, connection=connection)
             raise Undo
-    assert engine.everything() == before
+    assert engine.dump_tables() == before
 
 
 @pytest.mark.parametrize("connected", SYNC)
@@ -340,7 +327,7 @@ def test_an_id_of_the_callers_makes_one_job_over_transactions(sync_client, engin
     assert engine.count("jobs") == 1
 
 
-def strangers(url):
+def unrelated_connections(url):
     yield sqlite3.connect(":memory:")
     yield object()
     yield "postgresql://somewhere"
@@ -349,21 +336,21 @@ def strangers(url):
 
 
 def test_something_else_than_a_connection_is_refused_by_its_name(sync_client, engine, url):
-    for stranger in strangers(url):
-        with pytest.raises(InvalidJob, match=type(stranger).__name__) as caught:
-            sync_client.enqueue("task", connection=stranger)
+    for unrelated in unrelated_connections(url):
+        with pytest.raises(InvalidJob, match=type(unrelated).__name__) as caught:
+            sync_client.enqueue("task", connection=unrelated)
         assert "psycopg, asyncpg, SQLAlchemy or Django" in str(caught.value)
-        if hasattr(stranger, "close"):
-            stranger.close()
+        if hasattr(unrelated, "close"):
+            unrelated.close()
     assert engine.count("jobs") == 0
 
 
 async def test_something_else_than_a_connection_is_refused_by_its_name_in_a_loop_too(async_client, url):
-    for stranger in strangers(url):
-        with pytest.raises(InvalidJob, match=type(stranger).__name__):
-            await async_client.enqueue("task", connection=stranger)
-        if hasattr(stranger, "close"):
-            stranger.close()
+    for unrelated in unrelated_connections(url):
+        with pytest.raises(InvalidJob, match=type(unrelated).__name__):
+            await async_client.enqueue("task", connection=unrelated)
+        if hasattr(unrelated, "close"):
+            unrelated.close()
 
 
 @pytest.mark.parametrize("connected", ASYNC)

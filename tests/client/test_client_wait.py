@@ -5,10 +5,10 @@ from uuid import uuid4
 
 import pytest
 
-from enginekit import eventually
 from posthouse import Client, JobFailed
 from posthouse.client.waiter import FinishListener
 from posthouse.errors import ClientClosed, DatabaseUnavailable, JobNotFound, WaitTimeout
+from support.waiting import eventually_sync
 
 
 async def test_the_result_of_a_job_that_has_ended_is_there_at_once(client, engine):
@@ -112,7 +112,7 @@ async def test_waiting_goes_on_when_the_wire_breaks(proxied, proxy, engine):
     while proxy.connections < connected:
         await asyncio.sleep(0.01)
     for _ in range(5):
-        proxy.cut()
+        proxy.disconnect_all()
         await asyncio.sleep(0.02)
     engine.succeed(engine.claim_one(), result="through it all")
     assert await waiting == "through it all"
@@ -126,14 +126,14 @@ async def listening(url, proxy):
     await endings.close()
 
 
-async def heard(ended):
+async def was_notified(ended):
     """Whether it is woken, by a notification and not by its own pause."""
     await asyncio.wait_for(ended._event.wait(), 20)
     return True
 
 
 async def until(condition):
-    await asyncio.to_thread(eventually, condition)
+    await asyncio.to_thread(eventually_sync, condition)
 
 
 async def test_a_waiter_is_notified_when_the_job_finishes(listening, engine):
@@ -141,7 +141,7 @@ async def test_a_waiter_is_notified_when_the_job_finishes(listening, engine):
     async with listening.waiting_for(job.id) as ended:
         await until(lambda: listening.is_listening)
         engine.succeed(job)
-        assert await heard(ended)
+        assert await was_notified(ended)
 
 
 async def test_each_waiter_is_notified_when_a_batch_finishes(listening, engine):
@@ -150,8 +150,8 @@ async def test_each_waiter_is_notified_when_a_batch_finishes(listening, engine):
     async with listening.waiting_for(jobs[3].id) as first, listening.waiting_for(jobs[450].id) as last:
         await until(lambda: listening.is_listening)
         engine.succeed(*jobs)
-        assert await heard(first)
-        assert await heard(last)
+        assert await was_notified(first)
+        assert await was_notified(last)
 
 
 async def test_a_listener_that_lost_its_connection_listens_again(listening, proxy, engine):
@@ -159,18 +159,18 @@ async def test_a_listener_that_lost_its_connection_listens_again(listening, prox
     async with listening.waiting_for(job.id) as ended:
         await until(lambda: listening.is_listening)
         before = proxy.accepted
-        proxy.cut()
+        proxy.disconnect_all()
         await until(lambda: proxy.accepted > before and listening.is_listening)
         await until(lambda: engine.value(
             "select count(*) from pg_stat_activity where application_name = 'posthouse endings' "
             "and datname = current_database() and state = 'idle'"
         ) == 1)  # fmt: skip
         engine.succeed(job)
-        assert await heard(ended)
+        assert await was_notified(ended)
 
 
 async def test_no_notification_is_sent_without_a_waiting_client(engine):
-    with engine.another() as listener:
+    with engine.new_connection() as listener:
         listener.connection.execute("listen posthouse_ended")
         engine.succeed(engine.start())
         engine.connection.execute("notify posthouse_ended, 'the end of the test'")
@@ -188,7 +188,7 @@ async def test_a_waiter_that_gives_up_leaves_nothing_behind(client, engine):
 
 async def test_a_wait_times_out_while_postgres_is_unreachable(proxied, proxy):
     handle = await proxied.enqueue("task")
-    proxy.refuse()
+    proxy.refuse_connections()
     with pytest.raises(DatabaseUnavailable):
         await asyncio.wait_for(proxied.wait(handle.id, "300ms"), 20)
 

@@ -4,10 +4,10 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from commandkit import descendants, processes_with
 
 from posthouse.commands import CommandRunner
-from workshop import eventually
+from support.commands import descendants, processes_with
+from support.waiting import eventually
 
 
 def descriptors():

@@ -4,20 +4,20 @@ import asyncio
 
 import psutil
 import pytest
-from commandkit import NOTHING, python, shell
 
-from posthouse.commands import Progress
-from posthouse.commands.output import LIVE_LIMIT, Live, Masker, ProgressLines
+from posthouse.commands import CommandProgress
+from posthouse.commands.output import LIVE_LIMIT, LiveOutput, Masker, ProgressLines
+from support.commands import NOTHING, python, shell
 
 
-class Heard:
-    """Remembers what came live."""
+class RecordedOutput:
+    """The live output and progress of a command."""
 
     def __init__(self):
         self.text = {"stdout": "", "stderr": ""}
         self.progress = []
 
-    def output(self, stream, text):
+    def record(self, stream, text):
         self.text[stream] += text
 
 
@@ -44,24 +44,24 @@ async def test_no_output_may_be_kept(runner):
 
 
 async def test_what_is_not_text_is_replaced(runner):
-    heard = Heard()
+    output = RecordedOutput()
     code = r"import sys; sys.stdout.buffer.write(b'a\xff\x00b')"
-    done = await runner.run(python(code), NOTHING, on_output=heard.output)
-    assert done.stdout_tail == heard.text["stdout"] == "a\ufffd\\u0000b"
+    done = await runner.run(python(code), NOTHING, on_output=output.record)
+    assert done.stdout_tail == output.text["stdout"] == "a\ufffd\\u0000b"
 
 
 async def test_output_comes_while_the_command_runs(runner, tmp_path):
     go = tmp_path / "go"
     script = f'echo first; printf partial; while [ ! -e "{go}" ]; do sleep 0.01; done; echo last'
-    heard = Heard()
+    output = RecordedOutput()
 
     def listen(stream, text):
-        heard.output(stream, text)
-        if "partial" in heard.text["stdout"]:
+        output.record(stream, text)
+        if "partial" in output.text["stdout"]:
             go.touch()
 
     await runner.run(shell(script), NOTHING, on_output=listen, timeout=20)
-    assert heard.text["stdout"] == "first\npartiallast\n"
+    assert output.text["stdout"] == "first\npartiallast\n"
 
 
 async def test_live_text_has_whole_characters(runner, tmp_path):
@@ -100,7 +100,7 @@ async def test_a_flood_costs_neither_memory_nor_the_others_time(runner):
 
 
 def test_of_a_flood_only_the_end_is_passed_on():
-    live = Live()
+    live = LiveOutput()
     live.feed(b"start")
     live.feed(b"x" * LIVE_LIMIT)
     text = live.take()
@@ -162,17 +162,17 @@ async def test_progress_lines_are_read(runner):
     echo 'posthouse: nonsense'
     printf 'posthouse: {"step": "end"}' >&2
     """
-    heard = Heard()
-    await runner.run(shell(script, progress="lines"), NOTHING, on_progress=heard.progress.append)
-    assert set(heard.progress) == {Progress(40, "tag", "half"), Progress(step="end")}
+    output = RecordedOutput()
+    await runner.run(shell(script, progress="lines"), NOTHING, on_progress=output.progress.append)
+    assert set(output.progress) == {CommandProgress(40, "tag", "half"), CommandProgress(step="end")}
 
 
 async def test_progress_is_not_read_unless_the_definition_says_so(runner):
-    heard = Heard()
+    output = RecordedOutput()
     await runner.run(
-        shell("""echo 'posthouse: {"percent": 4}'"""), NOTHING, on_progress=heard.progress.append
+        shell("""echo 'posthouse: {"percent": 4}'"""), NOTHING, on_progress=output.progress.append
     )
-    assert heard.progress == []
+    assert output.progress == []
 
 
 @pytest.mark.parametrize(
@@ -200,14 +200,14 @@ def test_a_progress_line_may_come_in_pieces():
     lines = ProgressLines()
     for byte in b'x\nposthouse: {"percent": 5}\nmore':
         lines.feed(bytes([byte]))
-    assert lines.take() == Progress(5)
+    assert lines.take() == CommandProgress(5)
     assert lines.take() is None
 
 
 async def test_the_last_line_may_be_a_json_result(runner):
     done = await runner.run(shell("""echo working; echo '{"count": 3}'; echo""", result="json"), NOTHING)
     assert done.result == {"count": 3}
-    assert done.ending() is None
+    assert done.to_outcome() is None
 
 
 async def test_work_without_its_promised_result_fails_and_is_not_repeated(runner):
@@ -220,20 +220,20 @@ SECRET = "hunter2-é-swordfish"
 
 
 async def test_secrets_reach_the_command_and_nothing_that_it_writes(runner):
-    heard = Heard()
+    output = RecordedOutput()
     code = (
         "import os, sys; s = os.environ['TOKEN']; print(len(s)); print(s); print(s[:9], end=''); sys.exit(s)"
     )
     done = await runner.run(
-        python(code, secrets={"TOKEN": "api"}), NOTHING, secrets={"api": SECRET}, on_output=heard.output
+        python(code, secrets={"TOKEN": "api"}), NOTHING, secrets={"api": SECRET}, on_output=output.record
     )
     assert done.stdout_tail == f"{len(SECRET)}\n[secret]\nhunter2-é"
     assert done.stderr_tail == "[secret]\n"
-    assert heard.text == {"stdout": done.stdout_tail, "stderr": done.stderr_tail}
+    assert output.text == {"stdout": done.stdout_tail, "stderr": done.stderr_tail}
     assert SECRET not in repr(done)
 
 
 def test_a_secret_that_comes_in_pieces_is_masked():
     masker = Masker([SECRET, "hunter2"])
     written = b"".join(masker.feed(bytes([byte])) for byte in f"a{SECRET}b hunter2 hunt".encode())
-    assert written + masker.release() == b"a[secret]b [secret] hunt"
+    assert written + masker.flush() == b"a[secret]b [secret] hunt"

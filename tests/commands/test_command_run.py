@@ -8,12 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from commandkit import NOTHING, PRINT_ARGV, PRINT_ENV, python, shell, values
 
 from posthouse.commands import PERMANENT, CommandRunner, CommandSpec
 from posthouse.core.outcome import Fail, Snooze, TimedOut
-from posthouse.errors import CommandFailed, CommandUnstartable, InvalidPayload
-from workshop import background, eventually
+from posthouse.errors import CommandFailed, CommandStartError, InvalidPayload
+from support.commands import NOTHING, PRINT_ARGV, PRINT_ENV, python, shell, values
+from support.waiting import eventually
+from support.workers import signals_ignored
 
 HOSTILE = [
     "; touch /tmp/pwned",
@@ -111,7 +112,7 @@ async def test_it_has_its_own_session_no_input_no_descriptors_and_usual_signals(
 
 
 async def test_no_signal_is_ignored_because_the_worker_was_started_in_the_background():
-    with background():
+    with signals_ignored():
         async with CommandRunner(grace=0.5) as runner:
             done = await runner.run(shell("exec grep -E 'Sig(Ign|Blk)' /proc/self/status"), NOTHING)
     assert [int(line.split()[1], 16) & 0x7FFFFFFF for line in done.stdout_tail.splitlines()] == [0, 0]
@@ -131,7 +132,7 @@ async def test_no_signal_is_ignored_because_the_worker_was_started_in_the_backgr
 )
 async def test_exit_codes_and_signals_become_endings(runner, script, ending, says):
     done = await runner.run(shell(script, exit_codes={"3": "snooze:30s", "137": "fail"}), NOTHING)
-    assert type(done.ending()) is ending
+    assert type(done.to_outcome()) is ending
     assert says in done.reason
 
 
@@ -163,18 +164,18 @@ async def test_a_program_that_cannot_be_started_is_no_matter_for_a_retry(runner,
     for name in ("bare", "orphan"):
         (tmp_path / name).chmod(0o755)
     spec = CommandSpec(argv=[part.replace("{folder}", str(tmp_path)) for part in argv])
-    with pytest.raises(CommandUnstartable, match=says) as caught:
+    with pytest.raises(CommandStartError, match=says) as caught:
         await runner.run(spec, NOTHING)
     assert isinstance(caught.value, PERMANENT)
 
 
 async def test_a_missing_directory_is_named(runner):
-    with pytest.raises(CommandUnstartable, match="/no/such/folder"):
+    with pytest.raises(CommandStartError, match="/no/such/folder"):
         await runner.run(shell("true", cwd="/no/such/folder"), NOTHING)
 
 
 async def test_a_missing_secret_is_named(runner):
-    with pytest.raises(CommandUnstartable, match="api-key"):
+    with pytest.raises(CommandStartError, match="api-key"):
         await runner.run(shell("true", secrets={"KEY": "api-key"}), NOTHING, secrets={"other": "x"})
 
 
@@ -214,7 +215,7 @@ async def test_open_files_and_core_dumps_are_limited(runner):
 
 async def test_a_timeout_ends_it_and_keeps_what_it_wrote(runner):
     done = await runner.run(shell("echo before; sleep 1000"), NOTHING, timeout=1.5)
-    assert isinstance(done.ending(), TimedOut)
+    assert isinstance(done.to_outcome(), TimedOut)
     assert (done.stdout_tail, done.signal) == ("before\n", signal.SIGTERM)
 
 

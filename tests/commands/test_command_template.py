@@ -3,10 +3,10 @@
 import uuid
 
 import pytest
-from commandkit import values
 
 from posthouse.core.command.template import parse_template
 from posthouse.errors import InvalidCommand, InvalidPayload
+from support.commands import values
 
 
 def render(argv, allow_dash=(), **payload):

@@ -10,13 +10,12 @@ import time
 
 import psutil
 import pytest
-from commandkit import NOTHING, escaped, processes_with, python, shell
 
 from posthouse.commands import CommandRunner
-from posthouse.commands.warden import is_idle
-from posthouse.errors import CommandLost
-from waiting import WAIT_SECONDS
-from workshop import eventually
+from posthouse.commands.guardian_client import is_idle
+from posthouse.errors import CommandInterrupted
+from support.commands import NOTHING, escaped, processes_with, python, shell
+from support.waiting import WAIT_SECONDS, eventually
 
 ESCAPES = {
     "child": "sleeper()",
@@ -112,11 +111,11 @@ while True: pass
     "code", [pytest.param(BOMB, id="bomb"), pytest.param(CROWD, id="crowd", marks=pytest.mark.soak)]
 )
 async def test_a_fork_bomb_is_ended(runner, token, code):
-    heard = []
+    output = []
     run = asyncio.create_task(
-        runner.run(python(code, token), NOTHING, on_output=lambda _, text: heard.append(text))
+        runner.run(python(code, token), NOTHING, on_output=lambda _, text: output.append(text))
     )
-    await eventually(lambda: heard == ["ready\n"], what="the explosion")
+    await eventually(lambda: output == ["ready\n"], what="the explosion")
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run
@@ -126,14 +125,14 @@ async def test_a_fork_bomb_is_ended(runner, token, code):
 async def test_a_canceled_command_has_its_grace_and_tells_its_end(runner):
     ends = []
     script = 'trap "echo cleaned up; exit 0" TERM; echo ready; while :; do sleep 0.01; done'
-    heard = []
+    output = []
     async with CommandRunner(grace=60) as patient:
         run = asyncio.create_task(
             patient.run(
-                shell(script), NOTHING, on_end=ends.append, on_output=lambda _, text: heard.append(text)
+                shell(script), NOTHING, on_end=ends.append, on_output=lambda _, text: output.append(text)
             )
         )
-        await eventually(lambda: heard)
+        await eventually(lambda: output)
         run.cancel()
         with pytest.raises(asyncio.CancelledError):
             await run
@@ -143,18 +142,18 @@ async def test_a_canceled_command_has_its_grace_and_tells_its_end(runner):
 async def test_a_second_cancellation_does_not_wait_for_the_grace(token):
     code = (
         PRELUDE
-        + "signal.signal(signal.SIGTERM, lambda *_: print('heard', flush=True))\nprint('ready', flush=True)"
+        + "signal.signal(signal.SIGTERM, lambda *_: print('output', flush=True))\nprint('ready', flush=True)"
     )
-    heard = []
+    output = []
     async with CommandRunner(grace=1000) as patient:
         run = asyncio.create_task(
             patient.run(
-                python(f"{code}\nsleeper()", token), NOTHING, on_output=lambda _, text: heard.append(text)
+                python(f"{code}\nsleeper()", token), NOTHING, on_output=lambda _, text: output.append(text)
             )
         )
-        await eventually(lambda: "ready\n" in "".join(heard))
+        await eventually(lambda: "ready\n" in "".join(output))
         run.cancel()
-        await eventually(lambda: "heard\n" in "".join(heard))
+        await eventually(lambda: "output\n" in "".join(output))
         assert not run.done()
         run.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -182,32 +181,32 @@ async def test_a_killed_guardian_takes_its_commands_along_and_is_replaced(runner
     await ready(token)
     first = runner.guardian_pid
     os.kill(first, signal.SIGKILL)
-    with pytest.raises(CommandLost):
+    with pytest.raises(CommandInterrupted):
         await asyncio.wait_for(run, 30)
     assert processes_with(token) == []
     assert (await runner.run(shell("echo again"), NOTHING)).stdout_tail == "again\n"
     assert runner.guardian_pid != first
 
 
-async def test_a_killed_minder_is_reported_and_its_command_ended(runner, token):
+async def test_a_killed_monitor_is_reported_and_its_command_ended(runner, token):
     pids = []
     other = asyncio.create_task(runner.run(shell("sleep 1; echo fine"), NOTHING))
     run = asyncio.create_task(runner.run(python(escape("double fork"), token), NOTHING, on_start=pids.append))
     await ready(token)
     psutil.Process(psutil.Process(pids[0]).ppid()).kill()
-    with pytest.raises(CommandLost):
+    with pytest.raises(CommandInterrupted):
         await asyncio.wait_for(run, 30)
     assert processes_with(token) == []
     assert (await other).stdout_tail == "fine\n"
 
 
-async def test_guardian_and_minders_killed_together_are_reported(runner, token):
+async def test_guardian_and_monitors_killed_together_are_reported(runner, token):
     run = asyncio.create_task(runner.run(python(PRELUDE + "sleeper()", token), NOTHING))
     await ready(token, 1)
     guardian = psutil.Process(runner.guardian_pid)
     for process in [guardian, *(child for child in guardian.children())]:
         process.kill()
-    with pytest.raises(CommandLost):
+    with pytest.raises(CommandInterrupted):
         await asyncio.wait_for(run, 30)
     await eventually(lambda: processes_with(token) == [])
 
@@ -270,29 +269,29 @@ async def test_closing_the_runner_ends_what_runs(token):
     await ready(token)
     runner.close()
     assert processes_with(token) == []
-    with pytest.raises(CommandLost):
+    with pytest.raises(CommandInterrupted):
         await run
 
 
-async def test_many_runs_leave_no_zombies_and_need_one_minder(runner):
+async def test_many_runs_leave_no_zombies_and_need_one_monitor(runner):
     for _ in range(20):
         await runner.run(shell("sleep 0 & sleep 0 & exit 0"), NOTHING)
     children = psutil.Process(runner.guardian_pid).children(recursive=True)
-    assert [child.name() for child in children] == ["posthouse-mind"]
+    assert [child.name() for child in children] == ["posthouse-mon"]
 
 
-async def test_after_many_at_a_time_few_minders_stay(runner):
+async def test_after_many_at_a_time_few_monitors_stay(runner):
     await asyncio.gather(*(runner.run(shell("true"), NOTHING) for _ in range(40)))
     guardian = psutil.Process(runner.guardian_pid)
     await eventually(lambda: len(guardian.children()) <= 16, what="the end of the others")
 
 
-async def test_a_minder_that_dies_between_two_commands_is_replaced(runner):
+async def test_a_monitor_that_dies_between_two_commands_is_replaced(runner):
     await runner.run(shell("true"), NOTHING)
     guardian = psutil.Process(runner.guardian_pid)
-    for minder in guardian.children():
-        minder.kill()
-    (connection,) = runner._warden._idle
+    for monitor in guardian.children():
+        monitor.kill()
+    (connection,) = runner._guardian._idle
     await eventually(lambda: not is_idle(connection), what="the news of its death")
     assert (await runner.run(shell("echo again"), NOTHING)).stdout_tail == "again\n"
 

@@ -11,10 +11,10 @@ from inspect import iscoroutinefunction
 
 import pytest
 import pytest_asyncio
-from console_house import House
 
-from browsers import launched
-from waiting import WAIT_SECONDS
+from support.browsers import launched
+from support.console import ConsoleServer
+from support.waiting import WAIT_SECONDS
 
 
 def pytest_collection_modifyitems(items):
@@ -24,10 +24,10 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def house(databases):
+async def console(databases):
     with databases.one() as url:
-        async with House(url) as house:
-            yield house
+        async with ConsoleServer(url) as console:
+            yield console
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -37,16 +37,16 @@ async def browser():
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def desk(house, browser):
+async def browser_context(console, browser):
     """The browser context that all pages share, so that static files are cached."""
-    context = await browser.new_context(base_url=f"{house.url}/console/", reduced_motion="reduce")
+    context = await browser.new_context(base_url=f"{console.url}/console/", reduced_motion="reduce")
     await context.grant_permissions(["clipboard-read", "clipboard-write"])
     yield context
     await context.close()
 
 
 @pytest.fixture
-def look(house, browser, desk):
+def look(console, browser, browser_context):
     """Open a page of the console with a role: ``async with look("jobs", role="tenant-viewer") as page``.
     ``before``: handlers of requests by URL, as for Playwright's ``route``.
 
@@ -65,10 +65,10 @@ def look(house, browser, desk):
         theme="light",
         zone=None,
     ):
-        context = await browser.new_context(timezone_id=zone) if zone else desk
+        context = await browser.new_context(timezone_id=zone) if zone else browser_context
         await context.clear_cookies()
         if role is not None:
-            await context.add_cookies([await house.cookie(role, tenant)])
+            await context.add_cookies([await console.cookie(role, tenant)])
         page = await context.new_page()
         page.set_default_timeout(1000 * WAIT_SECONDS)
         await page.set_viewport_size({"width": width, "height": 900})
@@ -78,11 +78,11 @@ def look(house, browser, desk):
         complaints = []
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
-        await page.goto(f"{house.url}/console/{path}")
+        await page.goto(f"{console.url}/console/{path}")
         try:
             yield page
         finally:
-            await forget(page)
+            await close_page(page)
             if zone:
                 await context.close()
         unexpected = [text for text in complaints if not any(str(code) in text for code in refused)]
@@ -91,7 +91,7 @@ def look(house, browser, desk):
     return look
 
 
-async def forget(page):
+async def close_page(page):
     """Close the page and clear its storage."""
     await page.evaluate("localStorage.clear(), sessionStorage.clear()")
     await page.close()

@@ -2,17 +2,18 @@
 
 import json
 
-from console_checks import hindrances
 from playwright.async_api import expect
+
+from support.accessibility import accessibility_violations
 
 INERT = "<img src=x onerror=alert(1)>"
 ADMIN = "/admin/jobs/definitions"
 
 
-async def command(house, key, **fields):
+async def command(console, key, **fields):
     schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
     argv = ["echo", "hello", "{payload.name}"]
-    await house.api("POST", ADMIN, {"key": key, "arg_schema": schema, "command": {"argv": argv}, **fields})
+    await console.api("POST", ADMIN, {"key": key, "arg_schema": schema, "command": {"argv": argv}, **fields})
 
 
 async def test_a_setting_is_changed_marked_and_cleared(look):
@@ -28,18 +29,18 @@ async def test_a_setting_is_changed_marked_and_cleared(look):
         await expect(page.get_by_text("code default: 1")).to_have_count(0)
 
 
-async def test_a_definition_changed_meanwhile_is_not_overwritten(look, house):
-    await command(house, "raced")
+async def test_a_definition_changed_meanwhile_is_not_overwritten(look, console):
+    await command(console, "raced")
     async with look("definitions/raced?edit=1", refused=[412]) as page:
         await expect(page.get_by_label("Attempts")).to_have_value("3")
-        await house.api("PATCH", f"{ADMIN}/raced", {"priority": 50})
+        await console.api("PATCH", f"{ADMIN}/raced", {"priority": 50})
         await page.get_by_label("Attempts").fill("9")
         await page.get_by_role("button", name="Save").click()
         await expect(page.get_by_role("alert")).to_contain_text("reload and try again")
 
 
-async def test_a_schema_is_tried_with_a_payload_while_it_is_written(look, house):
-    await command(house, "tried")
+async def test_a_schema_is_tried_with_a_payload_while_it_is_written(look, console):
+    await command(console, "tried")
     async with look("definitions/tried?edit=1") as page:
         schema = page.get_by_label("Payload schema")
         await schema.fill('{"type": "objekt"}')
@@ -88,14 +89,14 @@ async def test_tenants_see_what_to_enqueue_and_change_nothing(look):
         await expect(page.get_by_role("link", name="Edit")).to_have_count(0)
 
 
-async def test_definitions_are_accessible_inert_and_fit_a_phone(look, house):
+async def test_definitions_are_accessible_inert_and_fit_a_phone(look, console):
     key = "shown.here"
-    await command(house, key, description=INERT)
+    await command(console, key, description=INERT)
     async with look(f"definitions?q={key}", width=390) as page:
         await expect(page.get_by_role("row").filter(has_text=INERT)).to_be_visible()
         await page.get_by_role("link", name=key).click()
         await page.get_by_label("name required").fill(INERT)
         await expect(page.get_by_role("list", name="Arguments")).to_contain_text(INERT)
         assert await page.locator("img").count() == 0
-        assert await hindrances(page) == []
+        assert await accessibility_violations(page) == []
         assert await page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -20,8 +20,8 @@ def plain(text):
     return re.sub(r"\s*See \[[^]]*\]\([^)]*\)\.", "", text).replace("`", "").strip()
 
 
-async def test_labels_explain_their_term(look, house):
-    job = await house.enqueue("letters.greet", subject="parcel/1")
+async def test_labels_explain_their_term(look, console):
+    job = await console.enqueue("letters.greet", subject="parcel/1")
     async with look(f"jobs/{job}") as page:
         await expect(page.get_by_title("A named group of jobs that workers choose to serve.")).to_have_text(
             "Queue"

@@ -5,17 +5,17 @@ import json
 import shlex
 
 import httpx
-from console_checks import EVERYTHING, hindrances
 from playwright.async_api import expect
 
-from waiting import WAIT_SECONDS
+from support.accessibility import EVERYTHING, accessibility_violations
+from support.waiting import WAIT_SECONDS
 
 EVIL = "<img src=x onerror=\"document.title='owned'\">"
 
 
-async def test_a_running_job_is_watched_to_its_end_and_nothing_moves(look, house):
-    job = await house.enqueue("letters.ride", {"gate": "watched"}, subject="mail to Vienna")
-    await house.until(job, "running")
+async def test_a_running_job_is_watched_to_its_end_and_nothing_moves(look, console):
+    job = await console.enqueue("letters.ride", {"gate": "watched"}, subject="mail to Vienna")
+    await console.until(job, "running")
     async with look(f"jobs/{job}") as page:
         head = page.get_by_role("region", name="Job", exact=True)
         await expect(head).to_contain_text("letters.ride")
@@ -29,7 +29,7 @@ async def test_a_running_job_is_watched_to_its_end_and_nothing_moves(look, house
         await expect(page.get_by_text("live", exact=True)).to_be_visible()
         log = page.get_by_role("heading", name="Log")
         before = (await log.bounding_box())["y"]
-        house.gate("watched").set()
+        console.gate("watched").set()
         await expect(head.locator(".status")).to_have_text("succeeded")
         await expect(page.get_by_role("group", name="result")).to_contain_text('"arrived"')
         await expect(page.get_by_role("log")).to_contain_text("arrived")
@@ -39,28 +39,28 @@ async def test_a_running_job_is_watched_to_its_end_and_nothing_moves(look, house
         assert "letters.ride" in await page.title()
 
 
-async def test_a_job_that_waits_says_why_and_who_is_before_it(look, house):
-    first = await house.enqueue("letters.toll", {"gate": "bar"})
-    await house.until(first, "running")
-    second = await house.enqueue("letters.toll", {"gate": "bar"})
+async def test_a_job_that_waits_says_why_and_who_is_before_it(look, console):
+    first = await console.enqueue("letters.toll", {"gate": "bar"})
+    await console.until(first, "running")
+    second = await console.enqueue("letters.toll", {"gate": "bar"})
     async with look(f"jobs/{second}") as page:
         await expect(page.get_by_text("Limit 'toll' is full: 1 of 1 running", exact=True)).to_be_visible()
         await expect(page.get_by_text("posthouse limits set toll")).to_be_visible()
         await expect(page.get_by_role("img", name="limit,")).to_be_visible()
         holder = page.get_by_role("list", name="Jobs using limit toll").get_by_role("link")
         await holder.click()
-        await expect(page).to_have_url(f"{house.url}/console/jobs/{first}")
+        await expect(page).to_have_url(f"{console.url}/console/jobs/{first}")
         await expect(page.get_by_text("letters.toll").first).to_be_visible()
         await page.go_back()
         await expect(page.get_by_role("heading", name="Why this job is waiting")).to_be_visible()
-        house.gate("bar").set()
+        console.gate("bar").set()
         await expect(page.get_by_role("group", name="result")).to_have_text('"paid"')
         await expect(page.get_by_role("heading", name="Why this job is waiting")).to_have_count(0)
 
 
-async def test_a_failed_job_shows_its_error_first_and_its_attempts_side_by_side(look, house):
-    job = await house.enqueue("letters.ford", {"river": EVIL})
-    await house.until(job, "dead_letter")
+async def test_a_failed_job_shows_its_error_first_and_its_attempts_side_by_side(look, console):
+    job = await console.enqueue("letters.ford", {"river": EVIL})
+    await console.until(job, "dead_letter")
     async with look(f"jobs/{job}") as page:
         await expect(page.get_by_role("heading", name="Dead letter after 2 attempts")).to_be_visible()
         await expect(page.get_by_text(f"{EVIL} is too high").first).to_be_visible()
@@ -69,7 +69,7 @@ async def test_a_failed_job_shows_its_error_first_and_its_attempts_side_by_side(
         await expect(left).to_contain_text("TimeoutError")
         await expect(left).to_contain_text("no ferry")
         await expect(right).to_contain_text("ConnectionError")
-        await right.get_by_text("Traceback console_house.py").click()
+        await right.get_by_text("Traceback console.py").click()
         await right.get_by_role("button", name="Copy traceback").click()
         assert "in ford" in await page.evaluate("navigator.clipboard.readText()")
         await expect(page.get_by_role("log")).to_contain_text(f"the ferry over {EVIL}, try 2")
@@ -78,10 +78,10 @@ async def test_a_failed_job_shows_its_error_first_and_its_attempts_side_by_side(
         assert await page.title() == "dead letter letters.ford · Posthouse"
 
 
-async def test_retry_and_cancel_tell_what_they_did_and_can_be_taken_back(look, house):
-    failed = await house.enqueue("letters.lose", {"letter": "a"})
-    await house.until(failed, "dead_letter")
-    later = await house.enqueue("letters.greet", delay_seconds=3600)
+async def test_retry_and_cancel_tell_what_they_did_and_can_be_taken_back(look, console):
+    failed = await console.enqueue("letters.lose", {"letter": "a"})
+    await console.until(failed, "dead_letter")
+    later = await console.enqueue("letters.greet", delay_seconds=3600)
     async with look(f"jobs/{failed}") as page:
         await page.get_by_role("button", name="Retry", exact=True).click()
         await expect(page.get_by_role("status")).to_contain_text("Retrying the job")
@@ -94,9 +94,9 @@ async def test_retry_and_cancel_tell_what_they_did_and_can_be_taken_back(look, h
         await expect(status).to_have_text("succeeded")
 
 
-async def test_a_running_job_is_asked_about_before_it_is_canceled(look, house):
-    job = await house.enqueue("letters.ride", {"gate": "never"})
-    await house.until(job, "running")
+async def test_a_running_job_is_asked_about_before_it_is_canceled(look, console):
+    job = await console.enqueue("letters.ride", {"gate": "never"})
+    await console.until(job, "running")
     async with look(f"jobs/{job}") as page:
         await page.get_by_role("button", name="Cancel", exact=True).click()
         await page.get_by_role("button", name="Cancel job").click()
@@ -104,9 +104,9 @@ async def test_a_running_job_is_asked_about_before_it_is_canceled(look, house):
         await expect(status).to_have_text("canceled")
 
 
-async def test_it_runs_again_with_another_payload(look, house):
-    job = await house.enqueue("letters.greet", {"name": "Ada"})
-    await house.until(job, "succeeded")
+async def test_it_runs_again_with_another_payload(look, console):
+    job = await console.enqueue("letters.greet", {"name": "Ada"})
+    await console.until(job, "succeeded")
     async with look(f"jobs/{job}") as page:
         await page.get_by_role("button", name="Run again").click()
         await page.get_by_label("name").fill("Grace")
@@ -115,29 +115,29 @@ async def test_it_runs_again_with_another_payload(look, house):
         assert job not in page.url
 
 
-async def test_copies_enqueue_the_same(look, house, monkeypatch):
-    job = await house.enqueue("letters.greet", {"name": "O'Neill $HOME", "times": 2}, subject="copies")
-    await house.until(job, "succeeded")
+async def test_copies_enqueue_the_same(look, console, monkeypatch):
+    job = await console.enqueue("letters.greet", {"name": "O'Neill $HOME", "times": 2}, subject="copies")
+    await console.until(job, "succeeded")
     async with look(f"jobs/{job}") as page:
         await page.get_by_role("button", name="Copy as curl").click()
         command = shlex.split(await page.evaluate("navigator.clipboard.readText()"))
         await page.get_by_role("button", name="Copy as Python").click()
         program = await page.evaluate("navigator.clipboard.readText()")
-    monkeypatch.setenv("POSTHOUSE_DATABASE_URL", house.settings.database_url)
+    monkeypatch.setenv("POSTHOUSE_DATABASE_URL", console.settings.database_url)
     said = []
     await asyncio.to_thread(exec, program, {"print": said.append})
     url, body = command[2], json.loads(command[-1])
-    headers = {"Authorization": f"Bearer {await house.key('super-admin')}"}
+    headers = {"Authorization": f"Bearer {await console.key('super-admin')}"}
     async with httpx.AsyncClient(headers=headers) as client:
         by_curl = (await client.post(url, json=body)).raise_for_status().json()["id"]
     for copy in (str(said[0]), by_curl):
-        found = await house.until(copy, "succeeded")
+        found = await console.until(copy, "succeeded")
         assert (found["result"], found["subject"]) == ("Hello O'Neill $HOME, Hello O'Neill $HOME", "copies")
 
 
-async def test_the_log_is_searched_followed_and_downloaded(look, house):
-    job = await house.enqueue("letters.tell", {"lines": 1200, "gate": "told"})
-    await house.until(job, "running")
+async def test_the_log_is_searched_followed_and_downloaded(look, console):
+    job = await console.enqueue("letters.tell", {"lines": 1200, "gate": "told"})
+    await console.until(job, "running")
     async with look(f"jobs/{job}") as page:
         log = page.get_by_role("log")
         await expect(log).to_contain_text("milestone 1199")
@@ -153,7 +153,7 @@ async def test_the_log_is_searched_followed_and_downloaded(look, house):
         await expect(log.locator("mark")).to_have_count(11)
         await page.get_by_label("Search log").fill("")
         await follow.check()
-        house.gate("told").set()
+        console.gate("told").set()
         await expect(log.get_by_text("the last milestone")).to_be_in_viewport()
         async with page.expect_download() as download:
             await page.get_by_role("button", name="Download log").click()
@@ -164,17 +164,17 @@ async def test_the_log_is_searched_followed_and_downloaded(look, house):
         assert (await (await download.value).path()).read_text() == "Dear Ada"
 
 
-async def test_the_runs_of_a_job_that_snoozes_are_one_row(look, house):
-    job = await house.enqueue("letters.knock", {"snoozes": 3})
-    await house.until(job, "succeeded")
+async def test_the_runs_of_a_job_that_snoozes_are_one_row(look, console):
+    job = await console.enqueue("letters.knock", {"snoozes": 3})
+    await console.until(job, "succeeded")
     async with look(f"jobs/{job}") as page:
         timeline = page.get_by_role("group", name="Job timeline")
         await expect(timeline.get_by_role("button")).to_have_text(["Attempt 1, 3 snoozes"])
         await expect(timeline.get_by_role("img", name="snoozed")).to_have_count(6)  # runs, and waits between
 
 
-async def test_the_pipeline_is_a_graph_and_on_a_phone_a_list(look, house):
-    job = await house.enqueue("letters.relay")
+async def test_the_pipeline_is_a_graph_and_on_a_phone_a_list(look, console):
+    job = await console.enqueue("letters.relay")
     async with look(f"jobs/{job}") as page:
         graph = graph_of(page)
         await expect(graph.get_by_role("link")).to_have_count(3)
@@ -200,9 +200,9 @@ def graph_of(page):
     return page.get_by_role("region", name="Pipeline graph")
 
 
-async def test_who_may_only_look_has_no_buttons(look, house):
-    job = await house.enqueue("letters.greet", tenant="default")
-    await house.until(job, "succeeded")
+async def test_who_may_only_look_has_no_buttons(look, console):
+    job = await console.enqueue("letters.greet", tenant="default")
+    await console.until(job, "succeeded")
     async with look(f"jobs/{job}", role="tenant-viewer", tenant="default") as page:
         await expect(page.get_by_role("group", name="result")).to_be_visible()
         for name in ("Retry", "Run again", "Cancel"):
@@ -215,15 +215,15 @@ async def test_a_job_that_is_not_there_is_a_clear_page(look):
         await expect(page.get_by_role("link", name="All jobs")).to_be_visible()
 
 
-async def test_the_job_page_is_accessible(look, house):
-    failed = await house.enqueue("letters.ford", {"river": "the Elbe"})
-    running = await house.enqueue("letters.ride", {"gate": "axe"})
-    await house.until(failed, "dead_letter")
-    await house.until(running, "running")
+async def test_the_job_page_is_accessible(look, console):
+    failed = await console.enqueue("letters.ford", {"river": "the Elbe"})
+    running = await console.enqueue("letters.ride", {"gate": "axe"})
+    await console.until(failed, "dead_letter")
+    await console.until(running, "running")
     async with look(f"jobs/{failed}") as page:
         for job in (failed, running):
-            await page.goto(f"{house.url}/console/jobs/{job}")
+            await page.goto(f"{console.url}/console/jobs/{job}")
             await expect(page.get_by_role("heading", name="Details")).to_be_visible()
             await expect(page.get_by_role("img", name="attempt 1")).to_be_visible()
-            assert await hindrances(page, EVERYTHING) == []
-    house.gate("axe").set()
+            assert await accessibility_violations(page, EVERYTHING) == []
+    console.gate("axe").set()

@@ -1,7 +1,8 @@
 """The page of all jobs: found by one line, followed live, and changed many at once."""
 
-from console_checks import hindrances
 from playwright.async_api import expect
+
+from support.accessibility import accessibility_violations
 
 NASTY = "<img src=x onerror=document.title='owned'>"
 
@@ -19,27 +20,27 @@ def row(page, job_id):
     return page.locator(f'tr[data-key="{job_id}"]')
 
 
-async def lost(house, subject, number=1, **options):
+async def lost(console, subject, number=1, **options):
     """Jobs that failed for good."""
     ids = [
-        await house.enqueue("letters.lose", {"letter": str(n)}, subject=subject, **options)
+        await console.enqueue("letters.lose", {"letter": str(n)}, subject=subject, **options)
         for n in range(number)
     ]
     for job_id in ids:
-        await house.until(job_id, "dead_letter")
+        await console.until(job_id, "dead_letter")
     return ids
 
 
-async def later(house, subject, number):
+async def later(console, subject, number):
     """Jobs that wait for their time."""
     job = {"definition_key": "letters.greet", "delay_seconds": 3600, "subject": subject}
-    made = await house.api("POST", "/jobs/batch?tenant=default", {"jobs": [job] * number})
+    made = await console.api("POST", "/jobs/batch?tenant=default", {"jobs": [job] * number})
     return [item["id"] for item in made["items"]]
 
 
-async def test_a_filter_completes_names_and_values_and_is_in_the_address(look, house):
-    [wanted] = await lost(house, "completed")
-    other = await house.enqueue("letters.greet", subject="completed")
+async def test_a_filter_completes_names_and_values_and_is_in_the_address(look, console):
+    [wanted] = await lost(console, "completed")
+    other = await console.enqueue("letters.greet", subject="completed")
     async with look("jobs") as page:
         await page.get_by_role("region", name="Jobs", exact=True).wait_for()
         await page.keyboard.press("/")
@@ -67,8 +68,8 @@ async def test_a_filter_completes_names_and_values_and_is_in_the_address(look, h
         await expect(row(page, other)).to_be_visible()
 
 
-async def test_a_suggestion_that_is_late_fits_what_was_typed_since(look, house):
-    [job_id] = await lost(house, "belated")
+async def test_a_suggestion_that_is_late_fits_what_was_typed_since(look, console):
+    [job_id] = await lost(console, "belated")
     async with look("jobs", refused=["ERR_FAILED"]) as page:
         await box(page).fill("subject:bel")
         await expect(options(page).get_by_role("option", name="belated")).to_be_visible()
@@ -80,8 +81,8 @@ async def test_a_suggestion_that_is_late_fits_what_was_typed_since(look, house):
         await expect(row(page, job_id)).to_be_visible()
 
 
-async def test_what_is_wrong_in_a_filter_is_marked_and_can_be_mended(look, house):
-    [wanted] = await lost(house, "mended")
+async def test_what_is_wrong_in_a_filter_is_marked_and_can_be_mended(look, console):
+    [wanted] = await lost(console, "mended")
     async with look("jobs?q=subject:mended", refused=[422]) as page:
         await expect(row(page, wanted)).to_be_visible()
         await box(page).fill("subject:mended knd:letters.lose")
@@ -95,9 +96,9 @@ async def test_what_is_wrong_in_a_filter_is_marked_and_can_be_mended(look, house
         await expect(row(page, wanted)).to_be_visible()
 
 
-async def test_chips_narrow_to_a_status_and_say_how_many(look, house):
-    await lost(house, "chips", 2)
-    await house.until(await house.enqueue("letters.greet", subject="chips"), "succeeded")
+async def test_chips_narrow_to_a_status_and_say_how_many(look, console):
+    await lost(console, "chips", 2)
+    await console.until(await console.enqueue("letters.greet", subject="chips"), "succeeded")
     async with look("jobs?q=subject:chips") as page:
         chips = page.get_by_role("navigation", name="Jobs by status")
         await expect(chips.get_by_role("link", name="dead letter")).to_contain_text("2")
@@ -109,35 +110,35 @@ async def test_chips_narrow_to_a_status_and_say_how_many(look, house):
         await expect(page.locator("tbody tr")).to_have_count(3)
 
 
-async def test_jobs_change_where_they_are_and_new_ones_are_announced(look, house):
-    first = await house.enqueue("letters.ride", {"gate": "jobs-live"}, subject="live")
-    await house.until(first, "running")
+async def test_jobs_change_where_they_are_and_new_ones_are_announced(look, console):
+    first = await console.enqueue("letters.ride", {"gate": "jobs-live"}, subject="live")
+    await console.until(first, "running")
     async with look("jobs?q=subject:live+status:running,succeeded") as page:
         await expect(row(page, first)).to_contain_text("running")
         await expect(row(page, first).get_by_role("progressbar")).to_have_attribute("aria-valuenow", "50")
-        second = await house.enqueue("letters.ride", {"gate": "jobs-live"}, subject="live")
+        second = await console.enqueue("letters.ride", {"gate": "jobs-live"}, subject="live")
         new = page.get_by_role("button", name="1 new")
         await expect(new).to_be_visible()
         await expect(row(page, second)).to_have_count(0)
         await new.click()
         await expect(row(page, second)).to_contain_text("running")
-        house.gate("jobs-live").set()
+        console.gate("jobs-live").set()
         await expect(row(page, first)).to_contain_text("succeeded")
         await expect(row(page, second)).to_contain_text("succeeded")
 
 
-async def test_a_job_that_starts_while_the_list_is_read_is_announced(look, house):
+async def test_a_job_that_starts_while_the_list_is_read_is_announced(look, console):
     """The filter leaves out its status in the answer; the event of its start comes before the answer."""
-    first = await house.enqueue("letters.ride", {"gate": "jobs-first"}, subject="meanwhile")
-    await house.until(first, "running")
+    first = await console.enqueue("letters.ride", {"gate": "jobs-first"}, subject="meanwhile")
+    await console.until(first, "running")
     async with look("jobs?q=subject:meanwhile+status:running,succeeded") as page:
         await expect(row(page, first)).to_contain_text("running")
-        second = await house.enqueue("letters.greet", subject="meanwhile", delay_seconds=2)
+        second = await console.enqueue("letters.greet", subject="meanwhile", delay_seconds=2)
 
         async def answer_late(route):
             answer = await route.fetch()
-            await house.until(second, "succeeded")
-            house.gate("jobs-first").set()
+            await console.until(second, "succeeded")
+            console.gate("jobs-first").set()
             await expect(row(page, first)).to_contain_text("succeeded")  # the events have arrived
             await route.fulfill(response=answer)
 
@@ -145,22 +146,22 @@ async def test_a_job_that_starts_while_the_list_is_read_is_announced(look, house
         await expect(page.get_by_role("button", name="1 new")).to_be_visible()
 
 
-async def test_the_list_does_not_move_while_text_is_selected(look, house):
-    ride = await house.enqueue("letters.ride", {"gate": "jobs-held"}, subject="held")
-    await house.until(ride, "running")
+async def test_the_list_does_not_move_while_text_is_selected(look, console):
+    ride = await console.enqueue("letters.ride", {"gate": "jobs-held"}, subject="held")
+    await console.until(ride, "running")
     async with look("jobs?q=subject:held") as page:
         await expect(row(page, ride)).to_contain_text("running")
         await row(page, ride).get_by_role("checkbox").check()
         await expect(page.get_by_text("paused during selection")).to_be_visible()
-        house.gate("jobs-held").set()
-        await house.until(ride, "succeeded")
+        console.gate("jobs-held").set()
+        await console.until(ride, "succeeded")
         await expect(row(page, ride)).to_contain_text("running")
         await page.get_by_role("button", name="Clear selection").click()
         await expect(row(page, ride)).to_contain_text("succeeded")
 
 
-async def test_selected_jobs_are_retried_after_a_look_and_that_can_be_undone(look, house):
-    ids = await lost(house, "undone", 3)
+async def test_selected_jobs_are_retried_after_a_look_and_that_can_be_undone(look, console):
+    ids = await lost(console, "undone", 3)
     async with look("jobs?q=subject:undone") as page:
         await row(page, ids[0]).get_by_role("checkbox").check()
         await row(page, ids[1]).get_by_role("checkbox").check()
@@ -179,18 +180,18 @@ async def test_selected_jobs_are_retried_after_a_look_and_that_can_be_undone(loo
         await expect(
             page.get_by_role("region", name="Bulk retry").filter(has_text="2 selected jobs")
         ).to_contain_text("stopped")
-    changes = await house.api("GET", "/jobs/bulk?limit=1")
+    changes = await console.api("GET", "/jobs/bulk?limit=1")
     assert (changes["items"][0]["state"], changes["items"][0]["rate"]) == ("stopped", 5)
     for job_id in ids:
-        assert (await house.api("GET", f"/jobs/{job_id}"))["status"] == "dead_letter"
+        assert (await console.api("GET", f"/jobs/{job_id}"))["status"] == "dead_letter"
 
 
-async def test_all_that_match_are_canceled_far_beyond_the_page(look, house):
+async def test_all_that_match_are_canceled_far_beyond_the_page(look, console):
     jobs = [
         {"definition_key": "letters.greet", "delay_seconds": 3600, "subject": "all of them"}
         for _ in range(60)
     ]
-    await house.api("POST", "/jobs/batch?tenant=default", {"jobs": jobs})
+    await console.api("POST", "/jobs/batch?tenant=default", {"jobs": jobs})
     async with look('jobs?q=subject:"all of them"') as page:
         await expect(page.get_by_role("link", name="All 60")).to_be_visible()
         await page.get_by_label("Select all on this page").check()
@@ -202,13 +203,13 @@ async def test_all_that_match_are_canceled_far_beyond_the_page(look, house):
         await dialog.get_by_role("button", name="Cancel 60 jobs").click()
         change = page.get_by_role("region", name="Bulk cancel")
         await expect(change).to_contain_text("Starts in")
-        await house.undo_window_is_over()
+        await console.skip_undo_delay()
         await expect(change).to_contain_text("Canceled 60 of 60 jobs")
         await expect(page.locator("tbody tr").filter(has_text="canceled")).to_have_count(50)
 
 
-async def test_pages_are_addresses_with_a_way_back(look, house):
-    ids = await later(house, "paged", 55)
+async def test_pages_are_addresses_with_a_way_back(look, console):
+    ids = await later(console, "paged", 55)
     oldest, newest = min(ids), max(ids)
     async with look("jobs?q=subject:paged") as page:
         await expect(row(page, newest)).to_be_visible()
@@ -221,8 +222,8 @@ async def test_pages_are_addresses_with_a_way_back(look, house):
         await expect(page.get_by_role("button", name="Newest")).to_be_disabled()
 
 
-async def test_views_and_columns_are_kept_in_the_browser(look, house):
-    [wanted] = await lost(house, "viewed")
+async def test_views_and_columns_are_kept_in_the_browser(look, console):
+    [wanted] = await lost(console, "viewed")
     async with look("jobs?q=subject:viewed") as page:
         await expect(page.get_by_role("columnheader", name="Queue", exact=True)).to_have_count(0)
         await page.get_by_role("button", name="Columns").click()
@@ -233,7 +234,7 @@ async def test_views_and_columns_are_kept_in_the_browser(look, house):
         await page.get_by_role("button", name="Save view").click()
         await page.get_by_label("Name").fill("Lost letters")
         await page.get_by_role("button", name="Save", exact=True).click()
-        await page.goto(f"{house.url}/console/jobs")
+        await page.goto(f"{console.url}/console/jobs")
         await expect(page.get_by_role("columnheader", name="Queue", exact=True)).to_be_visible()
         await page.get_by_role("button", name="Views").click()
         await page.get_by_role("button", name="Lost letters subject:viewed").click()
@@ -246,8 +247,8 @@ async def test_views_and_columns_are_kept_in_the_browser(look, house):
         await expect(page.get_by_role("button", name="Lost letters")).to_be_visible()
 
 
-async def test_the_keyboard_is_enough(look, house):
-    ids = sorted(await lost(house, "keys", 2), reverse=True)
+async def test_the_keyboard_is_enough(look, console):
+    ids = sorted(await lost(console, "keys", 2), reverse=True)
     async with look("jobs?q=subject:keys") as page:
         await expect(row(page, ids[1])).to_be_visible()
         await page.keyboard.press("j")
@@ -259,7 +260,7 @@ async def test_the_keyboard_is_enough(look, house):
         await expect(row(page, ids[1]).get_by_role("checkbox")).not_to_be_checked()
         await page.keyboard.press("k")
         await page.keyboard.press("Enter")
-        await expect(page).to_have_url(f"{house.url}/console/jobs/{ids[0]}")
+        await expect(page).to_have_url(f"{console.url}/console/jobs/{ids[0]}")
 
 
 async def test_a_viewer_selects_nothing_and_an_empty_tenant_learns_what_to_do(look):
@@ -271,18 +272,18 @@ async def test_a_viewer_selects_nothing_and_an_empty_tenant_learns_what_to_do(lo
         await expect(page.get_by_text("No jobs match this filter")).to_be_visible()
 
 
-async def test_a_viewer_sees_rows_without_checkboxes(look, house):
-    [job_id] = await lost(house, "seen", tenant="jobs-viewed")
+async def test_a_viewer_sees_rows_without_checkboxes(look, console):
+    [job_id] = await lost(console, "seen", tenant="jobs-viewed")
     async with look("jobs", role="tenant-viewer", tenant="jobs-viewed") as page:
         await expect(row(page, job_id)).to_be_visible()
         await expect(page.get_by_role("checkbox")).to_have_count(0)
 
 
-async def test_markup_in_names_and_errors_is_text(look, house):
-    job_id = await house.enqueue(
+async def test_markup_in_names_and_errors_is_text(look, console):
+    job_id = await console.enqueue(
         "letters.lose", {"letter": "1", "text": NASTY}, subject=NASTY, correlation_id=NASTY
     )
-    await house.until(job_id, "dead_letter")
+    await console.until(job_id, "dead_letter")
     async with look("jobs") as page:
         await expect(row(page, job_id).get_by_text(NASTY).first).to_be_visible()
         await row(page, job_id).get_by_role("link", name=NASTY).click()
@@ -295,8 +296,10 @@ async def test_markup_in_names_and_errors_is_text(look, house):
         assert await page.locator("main img").count() == 0
 
 
-async def test_on_a_phone_jobs_are_cards_and_the_page_does_not_scroll_sideways(look, house):
-    [job_id] = await lost(house, "a very long subject of a letter that has to be broken somewhere on a phone")
+async def test_on_a_phone_jobs_are_cards_and_the_page_does_not_scroll_sideways(look, console):
+    [job_id] = await lost(
+        console, "a very long subject of a letter that has to be broken somewhere on a phone"
+    )
     async with look("jobs", width=390) as page:
         await expect(row(page, job_id)).to_be_visible()
         assert await page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -304,18 +307,18 @@ async def test_on_a_phone_jobs_are_cards_and_the_page_does_not_scroll_sideways(l
         await expect(page.get_by_role("button", name="Retry…")).to_be_in_viewport()
 
 
-async def test_the_jobs_page_has_no_serious_accessibility_violations(look, house):
-    [job_id] = await lost(house, "axe")
+async def test_the_jobs_page_has_no_serious_accessibility_violations(look, console):
+    [job_id] = await lost(console, "axe")
     async with look("jobs?q=subject:axe") as page:
         await expect(page.get_by_role("link", name="All 1")).to_be_visible()
-        assert await hindrances(page) == []
+        assert await accessibility_violations(page) == []
         await row(page, job_id).get_by_role("checkbox").check()
         await box(page).fill("kind:")
         await expect(options(page).get_by_role("option").first).to_be_visible()
-        assert await hindrances(page) == []
+        assert await accessibility_violations(page) == []
         await box(page).press("Escape")
         await page.get_by_role("button", name="Views").click()
-        assert await hindrances(page) == []
+        assert await accessibility_violations(page) == []
         await page.get_by_role("button", name="Retry…").click()
         await expect(page.get_by_role("button", name="Retry 1 job")).to_be_visible()
-        assert await hindrances(page) == []
+        assert await accessibility_violations(page) == []

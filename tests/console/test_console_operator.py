@@ -3,8 +3,9 @@
 import re
 
 import httpx
-from console_checks import hindrances
 from playwright.async_api import expect
+
+from support.accessibility import accessibility_violations
 
 INERT = "<img src=x onerror=alert(1)>"
 
@@ -29,19 +30,19 @@ async def test_a_tenant_is_created_changed_back_and_deleted(look):
         await expect(row).to_have_count(0)
 
 
-async def test_tenants_stand_side_by_side_and_one_is_looked_at_alone(look, house):
-    job = await house.enqueue("letters.ride", {"gate": "busy"}, tenant="busy")
-    await house.until(job, "running")
+async def test_tenants_stand_side_by_side_and_one_is_looked_at_alone(look, console):
+    job = await console.enqueue("letters.ride", {"gate": "busy"}, tenant="busy")
+    await console.until(job, "running")
     async with look("operator/tenants") as page:
         row = page.get_by_role("row").filter(has_text="busy")
         await expect(row.get_by_role("cell").nth(2)).to_have_text("1")
         await row.get_by_role("button", name="busy", exact=True).click()
         await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
         await expect(page.get_by_label("Tenant")).to_have_value("busy")
-    house.gate("busy").set()
+    console.gate("busy").set()
 
 
-async def test_a_key_is_shown_once_works_and_is_revoked(look, house):
+async def test_a_key_is_shown_once_works_and_is_revoked(look, console):
     async with look("operator/keys") as page:
         await page.get_by_role("button", name="New key").click()
         dialog = page.get_by_role("dialog")
@@ -59,28 +60,28 @@ async def test_a_key_is_shown_once_works_and_is_revoked(look, house):
         await dialog.get_by_role("button", name="Create").click()
         await expect(dialog.get_by_text("is shown only once")).to_be_visible()
         text = await dialog.locator("code").first.inner_text()
-        assert await works(house, text)
+        assert await works(console, text)
         await dialog.get_by_role("button", name="Close").last.click()
         await expect(page.get_by_text(text)).to_have_count(0)
         await page.get_by_role("button", name=f"Revoke shop {INERT}").click()
         await dialog.get_by_role("button", name="Revoke").click()
         await expect(page.get_by_role("button", name=f"Revoke shop {INERT}")).to_have_count(0)
-        assert not await works(house, text)
+        assert not await works(console, text)
         await page.get_by_role("link", name="expired or revoked key").click()
         await expect(page.get_by_role("row").filter(has_text="shop")).to_contain_text("revoked")
         assert await page.locator("img").count() == 0
 
 
-async def works(house, key):
+async def works(console, key):
     headers = {"Authorization": f"Bearer {key}"}
-    async with httpx.AsyncClient(base_url=house.url, headers=headers) as client:
+    async with httpx.AsyncClient(base_url=console.url, headers=headers) as client:
         answer = await client.post("/api/v1/events", json={"event_name": "tried"})
     return answer.status_code == 202
 
 
-async def test_the_audit_is_filtered_and_shows_before_and_after(look, house):
-    await house.api("POST", "/admin/tenants", {"id": "noted", "label": "old name"})
-    await house.api("PATCH", "/admin/tenants/noted", {"label": INERT})
+async def test_the_audit_is_filtered_and_shows_before_and_after(look, console):
+    await console.api("POST", "/admin/tenants", {"id": "noted", "label": "old name"})
+    await console.api("PATCH", "/admin/tenants/noted", {"label": INERT})
     async with look("operator/audit") as page:
         await page.get_by_placeholder("Action").fill("tenant.label")
         await page.get_by_placeholder("Target").fill("noted")
@@ -94,9 +95,9 @@ async def test_the_audit_is_filtered_and_shows_before_and_after(look, house):
         assert await page.locator("img").count() == 0
 
 
-async def test_the_doctor_settings_retention_and_alerts(look, house):
-    job = await house.enqueue("letters.lose", {"letter": INERT}, tenant="unlucky")
-    await house.until(job, "dead_letter")
+async def test_the_doctor_settings_retention_and_alerts(look, console):
+    job = await console.enqueue("letters.lose", {"letter": INERT}, tenant="unlucky")
+    await console.until(job, "dead_letter")
     async with look("operator") as page:
         await page.get_by_role("link", name="Doctor").click()
         await expect(page.get_by_text("passed check")).to_be_visible()
@@ -110,7 +111,7 @@ async def test_the_doctor_settings_retention_and_alerts(look, house):
         await expect(page.get_by_role("row").filter(has_text="unlucky").first).to_be_visible()
 
 
-async def test_a_tenant_admin_sees_only_its_own_keys_and_audit_entries_and_a_viewer_neither(look, house):
+async def test_a_tenant_admin_sees_only_its_own_keys_and_audit_entries_and_a_viewer_neither(look, console):
     async with look("operator", role="tenant-admin", tenant="owned") as page:
         tabs = page.get_by_role("navigation", name="Operator")
         await expect(tabs.get_by_role("link")).to_have_text(["Keys", "Audit log", "Alerts"])
@@ -126,16 +127,16 @@ async def test_a_tenant_admin_sees_only_its_own_keys_and_audit_entries_and_a_vie
         await expect(page.get_by_role("link", name="Operator")).to_have_count(0)
 
 
-async def test_the_operators_page_is_accessible_and_fits_a_phone(look, house):
+async def test_the_operators_page_is_accessible_and_fits_a_phone(look, console):
     """On few rows: they are all of one form, and the check takes seconds for hundreds."""
-    await house.api("POST", "/admin/tenants", {"id": "checked", "label": "Checked"})
+    await console.api("POST", "/admin/tenants", {"id": "checked", "label": "Checked"})
     async with look("operator/audit?target=checked", width=390) as page:
         await expect(page.get_by_role("list", name="Audit log")).to_be_visible()
-        assert await hindrances(page) == []
+        assert await accessibility_violations(page) == []
         for tab in ("Tenants", "Keys", "Doctor", "Settings"):
             await page.get_by_role("link", name=tab, exact=True).click()
             if tab == "Settings":
                 await page.get_by_placeholder("Search settings").fill("heartbeat")
             await expect(page.locator(".skeleton")).to_have_count(0)
-            assert await hindrances(page) == []
+            assert await accessibility_violations(page) == []
             assert await page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -1,7 +1,8 @@
 """Queues and limits: pausing, and changing a limit where it stands."""
 
-from console_checks import MARKUP, has_markup, hindrances
 from playwright.async_api import expect
+
+from support.accessibility import MARKUP, accessibility_violations, has_markup
 
 
 def row(page, queue):
@@ -12,21 +13,21 @@ def limit(page, name):
     return page.get_by_role("article", name=f"Limit {name}", exact=True)
 
 
-async def test_a_queue_is_paused_fills_up_and_goes_on(look, house):
+async def test_a_queue_is_paused_fills_up_and_goes_on(look, console):
     async with look("queues") as page:
         await page.get_by_role("button", name="Pause stamps").click()
         await expect(row(page, "stamps")).to_contain_text("paused")
         await expect(row(page, "stamps")).to_contain_text("by key:")
-        job_id = await house.enqueue("letters.stamp")
+        job_id = await console.enqueue("letters.stamp")
         await expect(row(page, "stamps").locator("[data-label=Ready]")).to_have_text("1")
         await page.get_by_role("button", name="Undo").click()
-        await house.until(job_id, "succeeded")
+        await console.until(job_id, "succeeded")
         await expect(row(page, "stamps").locator("[data-label=Ready]")).to_have_text("0")
         await expect(page.get_by_role("button", name="Pause stamps")).to_be_visible()
 
 
-async def test_a_limit_is_edited_in_place_and_taken_back(look, house):
-    await house.api("PUT", "/admin/limits/horses", {"kinds": ["letters.ride"], "max_running": 5})
+async def test_a_limit_is_edited_in_place_and_taken_back(look, console):
+    await console.api("PUT", "/admin/limits/horses", {"kinds": ["letters.ride"], "max_running": 5})
     async with look("queues") as page:
         shown = limit(page, "horses")
         await expect(shown).to_contain_text("0 of 5")
@@ -38,7 +39,7 @@ async def test_a_limit_is_edited_in_place_and_taken_back(look, house):
         await expect(shown).to_contain_text("2.5 per second")
         await page.get_by_role("button", name="Undo").click()
         await expect(shown).to_contain_text("0 of 5")
-        assert (await house.api("GET", "/admin/limits/horses"))["limit"]["rate"] is None
+        assert (await console.api("GET", "/admin/limits/horses"))["limit"]["rate"] is None
 
 
 async def test_what_the_api_refuses_is_said_in_the_form(look):
@@ -50,7 +51,7 @@ async def test_what_the_api_refuses_is_said_in_the_form(look):
         await expect(form.get_by_role("alert")).to_be_visible()
 
 
-async def test_a_limit_is_made_and_deleted_and_brought_back(look, house):
+async def test_a_limit_is_made_and_deleted_and_brought_back(look, console):
     async with look("queues") as page:
         await page.get_by_role("button", name="New limit").click()
         form = page.get_by_role("form", name="New limit")
@@ -71,42 +72,42 @@ async def test_a_limit_is_made_and_deleted_and_brought_back(look, house):
         await expect(limit(page, "coaches")).to_contain_text("each tenant")
 
 
-async def test_a_limit_shows_whose_slots_are_full(look, house):
-    await house.api(
+async def test_a_limit_shows_whose_slots_are_full(look, console):
+    await console.api(
         "PUT", "/admin/limits/saddles", {"kinds": ["letters.ride"], "per": "tenant", "max_running": 1}
     )
-    job_id = await house.enqueue("letters.ride", {"gate": "saddle"}, tenant="jockey")
-    await house.until(job_id, "running")
+    job_id = await console.enqueue("letters.ride", {"gate": "saddle"}, tenant="jockey")
+    await console.until(job_id, "running")
     async with look("queues") as page:
         await limit(page, "saddles").get_by_role("button", name="1 tenant").click()
         assert "limit=saddles" in page.url
         await expect(limit(page, "saddles").get_by_role("row").filter(has_text="jockey")).to_contain_text(
             "1 of 1"
         )
-        house.gate("saddle").set()
+        console.gate("saddle").set()
         await expect(limit(page, "saddles")).to_contain_text("0 of 1")
-    await house.api("DELETE", "/admin/limits/saddles")
+    await console.api("DELETE", "/admin/limits/saddles")
 
 
-async def test_viewers_see_depth_and_no_buttons(look, house):
+async def test_viewers_see_depth_and_no_buttons(look, console):
     async with look("queues", role="tenant-viewer", tenant="passenger") as page:
         await expect(row(page, "stamps")).to_be_visible()
         assert await page.get_by_role("button", name="Pause").count() == 0
         assert await page.get_by_role("heading", name="Limits", exact=True).count() == 0
 
 
-async def test_names_of_queues_and_limits_are_text(look, house):
-    await house.enqueue("letters.greet", queue=MARKUP, delay_seconds=3600)
-    await house.api("PUT", "/admin/limits/inert", {"kinds": [MARKUP], "max_running": 1})
+async def test_names_of_queues_and_limits_are_text(look, console):
+    await console.enqueue("letters.greet", queue=MARKUP, delay_seconds=3600)
+    await console.api("PUT", "/admin/limits/inert", {"kinds": [MARKUP], "max_running": 1})
     async with look("queues") as page:
         await expect(row(page, MARKUP)).to_be_visible()
         await expect(limit(page, "inert")).to_contain_text(MARKUP)
         assert not await has_markup(page)
 
 
-async def test_the_queues_and_limits_pages_are_accessible(look, house):
-    await house.api("PUT", "/admin/limits/open", {"rate": 5, "burst": 10, "per": "tenant"})
+async def test_the_queues_and_limits_pages_are_accessible(look, console):
+    await console.api("PUT", "/admin/limits/open", {"rate": 5, "burst": 10, "per": "tenant"})
     async with look("queues") as page:
         await limit(page, "open").get_by_role("button", name="Edit").click()
         await expect(page.get_by_label("Max running")).to_be_focused()
-        assert await hindrances(page) == []
+        assert await accessibility_violations(page) == []

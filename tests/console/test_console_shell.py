@@ -1,6 +1,7 @@
 """The frame of the console: who gets in, and how it is served."""
 
 import gzip
+import re
 
 import httpx
 from playwright.async_api import expect
@@ -8,20 +9,20 @@ from playwright.async_api import expect
 from posthouse.console.assets import assets
 
 
-async def test_a_key_opens_it_and_logging_out_closes_it(look, house):
+async def test_a_key_opens_it_and_logging_out_closes_it(look, console):
     async with look(role=None, refused=[401]) as page:
         await page.get_by_label("Key").fill("wrong")
         await page.get_by_role("button", name="Log in").click()
         await expect(page.get_by_role("alert")).to_contain_text("unknown, expired or revoked")
-        await page.get_by_label("Key").fill(await house.key("super-admin"))
+        await page.get_by_label("Key").fill(await console.key("super-admin"))
         await page.get_by_role("button", name="Log in").click()
         await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
         await page.get_by_role("button", name="Log out").click()
         await expect(page.get_by_label("Key")).to_be_visible()
 
 
-async def test_the_address_that_up_prints_logs_in_once(look, house):
-    ticket = house.console_address().partition("/console/")[2]
+async def test_the_address_that_up_prints_logs_in_once(look, console):
+    ticket = console.console_address().partition("/console/")[2]
     async with look(ticket, role=None, refused=[401]) as page:
         await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
         assert "ticket" not in page.url
@@ -29,8 +30,8 @@ async def test_the_address_that_up_prints_logs_in_once(look, house):
         await expect(page.get_by_label("Key")).to_be_visible()
 
 
-async def test_the_page_forbids_foreign_and_inline_scripts(house):
-    async with httpx.AsyncClient(base_url=house.url, follow_redirects=True) as client:
+async def test_the_page_forbids_foreign_and_inline_scripts(console):
+    async with httpx.AsyncClient(base_url=console.url, follow_redirects=True) as client:
         page = await client.get("/")
         assert page.url.path == "/console/"
         policy = page.headers["content-security-policy"]
@@ -41,8 +42,8 @@ async def test_the_page_forbids_foreign_and_inline_scripts(house):
         assert again != policy, "the nonce is another each time"
 
 
-async def test_files_are_kept_by_browsers_until_they_change(house):
-    async with httpx.AsyncClient(base_url=house.url) as client:
+async def test_files_are_kept_by_browsers_until_they_change(console):
+    async with httpx.AsyncClient(base_url=console.url) as client:
         found = await client.get(f"/console/assets/{assets().version}/js/main.js")
         assert "immutable" in found.headers["cache-control"]
         assert found.headers["content-encoding"] == "gzip"
@@ -54,3 +55,17 @@ async def test_files_are_kept_by_browsers_until_they_change(house):
 def test_all_of_it_is_at_most_150_kilobytes():
     paths = [path for ending in (".js", ".css") for path in assets().paths(ending)]
     assert sum(len(gzip.compress(assets().find(path).content)) for path in paths) <= 150_000
+
+
+async def test_on_an_unknown_page_no_entry_of_the_navigation_is_current(look):
+    async def with_applications(route):
+        answer = await route.fetch()
+        listed = 'data-apps="[[&quot;Applications&quot;, &quot;/apps/&quot;]]"'
+        body = re.sub(r'data-apps="[^"]*"', listed, await answer.text())
+        await route.fulfill(response=answer, body=body)
+
+    async with look("nowhere", before={"**/console/nowhere": with_applications}) as page:
+        await expect(page.get_by_text("Page not found")).to_be_visible()
+        pages = page.get_by_role("navigation", name="Pages")
+        await expect(pages.get_by_role("link", name="Applications")).to_be_visible()
+        await expect(pages.locator("[aria-current]")).to_have_count(0)

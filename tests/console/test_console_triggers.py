@@ -2,20 +2,21 @@
 
 import json
 
-from console_checks import hindrances
 from playwright.async_api import expect
+
+from support.accessibility import accessibility_violations
 
 INERT = "<img src=x onerror=alert(1)>"
 
 
-async def make(house, tenant="default", **fields):
+async def make(console, tenant="default", **fields):
     body = {"definition_key": "letters.greet", "payload_template": {"name": "Ada"}, **fields}
-    return await house.api("POST", f"/jobs/triggers?tenant={tenant}", body)
+    return await console.api("POST", f"/jobs/triggers?tenant={tenant}", body)
 
 
-async def emit(house, name, context, tenant="default", **fields):
+async def emit(console, name, context, tenant="default", **fields):
     body = {"event_name": name, "context": context, **fields}
-    return (await house.api("POST", f"/events?tenant={tenant}", body))["id"]
+    return (await console.api("POST", f"/events?tenant={tenant}", body))["id"]
 
 
 async def test_a_schedule_is_created_and_its_next_runs_are_seen_before_and_after(look):
@@ -44,9 +45,9 @@ async def test_a_schedule_is_created_and_its_next_runs_are_seen_before_and_after
         await expect(row).to_contain_text("at 09:00 on Monday to Friday, Europe/Paris")
 
 
-async def test_clocks_that_change_are_told_of(look, house):
+async def test_clocks_that_change_are_told_of(look, console):
     made = await make(
-        house, label="At the gap", trigger_type="schedule", cron_expr="30 2 8-14 3 SUN", timezone="UTC"
+        console, label="At the gap", trigger_type="schedule", cron_expr="30 2 8-14 3 SUN", timezone="UTC"
     )
     async with look(f"triggers/{made['id']}?edit=1", zone="America/New_York") as page:
         await page.get_by_label("Schedule").fill("30 2 * 3 SUN#2")
@@ -59,8 +60,8 @@ async def test_clocks_that_change_are_told_of(look, house):
         await expect(page.get_by_text("30 2 8-14 3 SUN")).to_be_visible()
 
 
-async def test_a_template_is_tried_on_an_event_that_came_and_on_one_that_is_written(look, house):
-    await emit(house, "rider.left", {"rider": {"name": INERT, "horses": 2}})
+async def test_a_template_is_tried_on_an_event_that_came_and_on_one_that_is_written(look, console):
+    await emit(console, "rider.left", {"rider": {"name": INERT, "horses": 2}})
     async with look("triggers/new?type=event") as page:
         await page.get_by_label("Event", exact=True).fill("rider.*")
         await page.get_by_label("Job kind").select_option("letters.greet")
@@ -79,8 +80,8 @@ async def test_a_template_is_tried_on_an_event_that_came_and_on_one_that_is_writ
         await expect(page.get_by_text("on events like rider.*")).to_be_visible()
 
 
-async def test_firing_by_hand_makes_a_job_and_pausing_can_be_undone(look, house):
-    made = await make(house, label="By hand", trigger_type="schedule", cron_expr="0 3 * * *")
+async def test_firing_by_hand_makes_a_job_and_pausing_can_be_undone(look, console):
+    made = await make(console, label="By hand", trigger_type="schedule", cron_expr="0 3 * * *")
     async with look(f"triggers/{made['id']}") as page:
         await page.get_by_role("button", name="Fire now").click()
         await page.get_by_role("button", name="Fire", exact=True).click()
@@ -96,9 +97,9 @@ async def test_firing_by_hand_makes_a_job_and_pausing_can_be_undone(look, house)
         await expect(page.get_by_role("status")).to_contain_text("Trigger “By hand” deleted")
 
 
-async def test_an_event_of_someones_own_fires_a_trigger(look, house):
+async def test_an_event_of_someones_own_fires_a_trigger(look, console):
     made = await make(
-        house, label="On arrival", trigger_type="event", event_name="rider.arrived",
+        console, label="On arrival", trigger_type="event", event_name="rider.arrived",
         payload_template={"name": "{{event.who}}"},
     )  # fmt: skip
     async with look(f"triggers/{made['id']}") as page:
@@ -111,24 +112,24 @@ async def test_an_event_of_someones_own_fires_a_trigger(look, house):
         await expect(page.get_by_role("list", name="Recent runs")).to_contain_text("rider.arrived")
 
 
-async def test_recent_events_show_their_matches_and_can_be_replayed(look, house):
+async def test_recent_events_show_their_matches_and_can_be_replayed(look, console):
     label = f"Post {INERT}"
     await make(
-        house, label=label, trigger_type="event", event_name="post.came",
+        console, label=label, trigger_type="event", event_name="post.came",
         payload_template={"name": "{{event.from}}"},
     )  # fmt: skip
-    event = await emit(house, "post.came", {"sender": INERT}, subject=INERT)
+    event = await emit(console, "post.came", {"sender": INERT}, subject=INERT)
     async with look(f"triggers?tab=recent&name=post.came&event={event}") as page:
         await expect(page.get_by_text("event.from is missing")).to_be_visible()
         await expect(page.get_by_role("link", name=label)).to_be_visible()
         assert await page.locator("img").count() == 0
         await page.get_by_role("button", name="Replay").click()
         await expect(page.get_by_text("replay, ")).to_be_visible()
-        assert await hindrances(page) == []
+        assert await accessibility_violations(page) == []
 
 
-async def test_a_trigger_from_code_says_so_and_is_not_deleted_here(look, house):
-    await house.until_triggered()
+async def test_a_trigger_from_code_says_so_and_is_not_deleted_here(look, console):
+    await console.until_triggered()
     async with look("triggers") as page:
         row = page.get_by_role("row").filter(has_text="Stations at night")
         await expect(row).to_contain_text("code")
@@ -137,8 +138,10 @@ async def test_a_trigger_from_code_says_so_and_is_not_deleted_here(look, house):
         await expect(page.get_by_role("button", name="Delete")).to_have_count(0)
 
 
-async def test_a_viewer_sees_triggers_and_no_buttons(look, house):
-    made = await make(house, tenant="viewed", label="Seen only", trigger_type="schedule", cron_expr="@daily")
+async def test_a_viewer_sees_triggers_and_no_buttons(look, console):
+    made = await make(
+        console, tenant="viewed", label="Seen only", trigger_type="schedule", cron_expr="@daily"
+    )
     async with look("triggers", role="tenant-viewer", tenant="viewed") as page:
         await expect(page.get_by_role("row").filter(has_text="Seen only")).to_contain_text("enabled")
         await expect(page.get_by_role("switch")).to_have_count(0)
@@ -148,13 +151,13 @@ async def test_a_viewer_sees_triggers_and_no_buttons(look, house):
         await expect(page.get_by_role("button", name="Fire now")).to_have_count(0)
 
 
-async def test_lists_and_forms_are_accessible_and_fit_a_phone(look, house):
-    await make(house, label="Fits a phone", trigger_type="schedule", cron_expr="0 9 * * *")
+async def test_lists_and_forms_are_accessible_and_fit_a_phone(look, console):
+    await make(console, label="Fits a phone", trigger_type="schedule", cron_expr="0 9 * * *")
     async with look("triggers", width=390) as page:
         await page.get_by_role("link", name="Fits a phone").click()
         await expect(page.get_by_label("Next runs")).to_be_visible()
-        assert await hindrances(page) == []
+        assert await accessibility_violations(page) == []
         await page.get_by_role("link", name="Edit").click()
         await expect(page.get_by_label("payload", exact=True)).to_be_visible()
-        assert await hindrances(page) == []
+        assert await accessibility_violations(page) == []
         assert await page.evaluate("document.documentElement.scrollWidth") <= 390

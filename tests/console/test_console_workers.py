@@ -4,13 +4,14 @@ from uuid import uuid4
 
 import httpx
 import psycopg
-from console_checks import MARKUP, has_markup, hindrances
 from playwright.async_api import expect
 
+from support.accessibility import MARKUP, accessibility_violations, has_markup
 
-async def stranger(house, name, *, host="a-host"):
+
+async def stranger(console, name, *, host="a-host"):
     """A worker that only says that it is there."""
-    async with await psycopg.AsyncConnection.connect(house.settings.database_url, autocommit=True) as db:
+    async with await psycopg.AsyncConnection.connect(console.settings.database_url, autocommit=True) as db:
         await db.execute(
             "insert into posthouse.workers"
             " (id, name, hostname, pid, version, queues, kinds, concurrency, started_at, heartbeat_at)"
@@ -24,18 +25,18 @@ def card(page, name):
     return page.get_by_role("article", name=f"Worker {name}", exact=True)
 
 
-async def test_a_job_is_in_its_slot_for_as_long_as_it_runs(look, house):
+async def test_a_job_is_in_its_slot_for_as_long_as_it_runs(look, console):
     async with look("workers") as page:
         await expect(page.get_by_text("live", exact=True)).to_be_visible()
-        job_id = await house.enqueue("letters.ride", {"gate": "slot"})
+        job_id = await console.enqueue("letters.ride", {"gate": "slot"})
         slot = page.get_by_role("link", name=f"letters.ride, job {job_id}")
         await expect(slot).to_be_visible()
-        house.gate("slot").set()
+        console.gate("slot").set()
         await expect(slot).to_have_count(0)
 
 
-async def test_a_worker_is_disabled_and_the_undo_enables_it(look, house):
-    await stranger(house, "postilion")
+async def test_a_worker_is_disabled_and_the_undo_enables_it(look, console):
+    await stranger(console, "postilion")
     async with look("workers?q=postilion") as page:
         worker = card(page, "postilion")
         await worker.get_by_role("button", name="Disable").click()
@@ -48,9 +49,9 @@ async def test_a_worker_is_disabled_and_the_undo_enables_it(look, house):
         await expect(worker.get_by_text("draining", exact=True)).to_be_visible()
 
 
-async def test_a_silent_worker_stands_out(look, house):
+async def test_a_silent_worker_stands_out(look, console):
     """The answer is changed on its way: the keeper would not leave a silent worker there for long."""
-    await stranger(house, "sleeper")
+    await stranger(console, "sleeper")
 
     async def silence(route):
         found = await (await route.fetch()).json()
@@ -63,7 +64,7 @@ async def test_a_silent_worker_stands_out(look, house):
         await expect(page.locator(".worker").filter(has_text="no heartbeat for")).to_have_count(1)
 
 
-async def test_a_worker_is_registered_with_a_key_that_ends_when_revoked(look, house):
+async def test_a_worker_is_registered_with_a_key_that_ends_when_revoked(look, console):
     async with look("workers") as page:
         await page.get_by_role("button", name="Register worker").click()
         await page.get_by_label("Name").fill("gpu-boxes")
@@ -71,10 +72,10 @@ async def test_a_worker_is_registered_with_a_key_that_ends_when_revoked(look, ho
         await page.get_by_label("May announce definitions").check()
         await page.get_by_role("button", name="Create key").click()
         shown = page.get_by_role("dialog")
-        await expect(shown).to_contain_text(f"posthouse worker --remote {house.url} --app")
+        await expect(shown).to_contain_text(f"posthouse worker --remote {console.url} --app")
         key = (await shown.locator("code").first.inner_text()).strip()
-        assert await registers(house, key)
-        [kept] = [item for item in await house.api("GET", "/admin/keys") if item["name"] == "gpu-boxes"]
+        assert await registers(console, key)
+        [kept] = [item for item in await console.api("GET", "/admin/keys") if item["name"] == "gpu-boxes"]
         assert kept["may_announce"] is True
         await shown.get_by_role("button", name="Close").last.click()
         line = page.get_by_role("row").filter(has_text="gpu-boxes")
@@ -82,17 +83,17 @@ async def test_a_worker_is_registered_with_a_key_that_ends_when_revoked(look, ho
         await line.get_by_role("button", name="Revoke").click()
         await page.get_by_role("button", name="Revoke key").click()
         await expect(line).to_contain_text("revoked")
-        assert not await registers(house, key)
+        assert not await registers(console, key)
         assert key not in await page.content()
 
 
-async def registers(house, key):
-    async with httpx.AsyncClient(base_url=house.url, headers={"Authorization": f"Bearer {key}"}) as client:
+async def registers(console, key):
+    async with httpx.AsyncClient(base_url=console.url, headers={"Authorization": f"Bearer {key}"}) as client:
         return (await client.get("/api/v1/session")).status_code == 200
 
 
-async def test_tenants_see_that_workers_are_there_and_no_more(look, house):
-    await stranger(house, "coachman", host="secret-host")
+async def test_tenants_see_that_workers_are_there_and_no_more(look, console):
+    await stranger(console, "coachman", host="secret-host")
     async with look("workers", role="tenant-viewer", tenant="rider") as page:
         of_parcels = page.get_by_role("row").filter(has_text="parcels")
         await expect(of_parcels.filter(has_text="online").first).to_be_visible()
@@ -100,19 +101,19 @@ async def test_tenants_see_that_workers_are_there_and_no_more(look, house):
         assert await page.get_by_role("button", name="Drain").count() == 0
 
 
-async def test_a_name_is_text_and_never_markup(look, house):
-    await stranger(house, MARKUP, host=MARKUP)
+async def test_a_name_is_text_and_never_markup(look, console):
+    await stranger(console, MARKUP, host=MARKUP)
     async with look("workers") as page:
         await expect(card(page, MARKUP)).to_be_visible()
         assert not await has_markup(page)
 
 
-async def test_the_workers_page_is_accessible(look, house):
-    await stranger(house, "reader")
-    await house.api("POST", "/admin/keys", {"name": "reading", "role": "worker"})
+async def test_the_workers_page_is_accessible(look, console):
+    await stranger(console, "reader")
+    await console.api("POST", "/admin/keys", {"name": "reading", "role": "worker"})
     async with look("workers") as page:
         await expect(card(page, "reader")).to_be_visible()
-        assert await hindrances(page) == []
-        await page.goto(f"{house.url}/console/workers?show=keys")
+        assert await accessibility_violations(page) == []
+        await page.goto(f"{console.url}/console/workers?show=keys")
         await expect(page.get_by_role("row").filter(has_text="reading")).to_be_visible()
-        assert await hindrances(page) == []
+        assert await accessibility_violations(page) == []

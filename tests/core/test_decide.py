@@ -157,8 +157,8 @@ def test_a_crash_in_the_last_attempt_exhausts_the_job():
 
 
 def test_an_error_of_another_process_is_stored_as_it_was_described_there():
-    told = {"type": "shop.OrderLost", "message": "7", "traceback": "…"}
-    assert verdict(Reported(told)).error == told
+    error = {"type": "shop.OrderLost", "message": "7", "traceback": "…"}
+    assert verdict(Reported(error)).error == error
     failed = Fail()
-    failed.__cause__ = Reported(told)
-    assert (verdict(failed).event, verdict(failed).error) == (Event.FAIL, told)
+    failed.__cause__ = Reported(error)
+    assert (verdict(failed).event, verdict(failed).error) == (Event.FAIL, error)

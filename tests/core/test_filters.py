@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from posthouse.core.filters import FIELDS, completion_at, format_filter, parse_filter, wanted
-from posthouse.core.filters.parser import LONGEST, MOST_TERMS, MOST_VALUES
+from posthouse.core.filters import FIELDS, completion_at, format_filter, parse_filter, plan_search
+from posthouse.core.filters.parser import MAX_LENGTH, MAX_TERMS, MAX_VALUES
 from posthouse.core.ids import first_id_at
 from posthouse.core.states import Status
 from posthouse.errors import InvalidFilter
@@ -18,7 +18,7 @@ HOUR = timedelta(hours=1)
 
 
 def search(line, **options):
-    return wanted(parse_filter(line), NOW, **options)
+    return plan_search(parse_filter(line), NOW, **options)
 
 
 def condition(line):
@@ -65,7 +65,7 @@ def test_the_same_filter_has_one_line(line, canonical):
 
 
 @pytest.mark.parametrize(
-    ("line", "place", "says", "instead"),
+    ("line", "position", "says", "suggestion"),
     [
         ("stat:failed", (0, 4), "did you mean status", "status"),
         ("zzzz:1", (0, 4), "the fields are status, kind", None),
@@ -96,17 +96,21 @@ def test_the_same_filter_has_one_line(line, canonical):
         ("k" * 600, (0, 600), "limited to 512", None),
     ],
 )
-def test_errors_name_the_position_and_suggest_a_correction(line, place, says, instead):
+def test_errors_name_the_position_and_suggest_a_correction(line, position, says, suggestion):
     with pytest.raises(InvalidFilter) as caught:
         parse_filter(line)
-    assert ((caught.value.at, caught.value.to), caught.value.instead) == (place, instead)
+    assert ((caught.value.at, caught.value.to), caught.value.suggestion) == (position, suggestion)
     assert says in str(caught.value)
-    assert f"at {place[0]}" in str(caught.value)
+    assert f"at {position[0]}" in str(caught.value)
 
 
 @pytest.mark.parametrize(
     "line",
-    ["x " * LONGEST, " ".join(["kind:a"] * (MOST_TERMS + 1)), "kind:" + ",".join(["a"] * (MOST_VALUES + 1))],
+    [
+        "x " * MAX_LENGTH,
+        " ".join(["kind:a"] * (MAX_TERMS + 1)),
+        "kind:" + ",".join(["a"] * (MAX_VALUES + 1)),
+    ],
 )
 def test_a_filter_is_no_longer_than_it_may_be(line):
     with pytest.raises(InvalidFilter, match="limited to"):
@@ -230,7 +234,7 @@ def test_words_are_what_they_are_known_as():
 
 
 @pytest.mark.parametrize(
-    ("line", "at", "what", "typed", "place"),
+    ("line", "at", "what", "typed", "position"),
     [
         ("", 0, "name", "", (0, 0)),
         ("st", 2, "name", "st", (0, 2)),
@@ -246,9 +250,9 @@ def test_words_are_what_they_are_known_as():
         ("kind:a", 99, "value", "a", (5, 6)),
     ],
 )
-def test_what_is_asked_for_at_a_place(line, at, what, typed, place):
+def test_what_is_asked_for_at_a_place(line, at, what, typed, position):
     asked = completion_at(line, at)
-    assert (asked.what, asked.typed, (asked.start, asked.end)) == (what, typed, place)
+    assert (asked.what, asked.typed, (asked.start, asked.end)) == (what, typed, position)
 
 
 def test_the_other_terms_count_if_they_are_right():

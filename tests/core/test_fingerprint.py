@@ -31,8 +31,8 @@ MESSAGES = (
 )
 
 
-def error(message="broken", type_="ValueError", place="shop.tasks.charge"):
-    return {"type": type_, "message": message, "place": place}
+def error(message="broken", type_="ValueError", location="shop.tasks.charge"):
+    return {"type": type_, "message": message, "location": location}
 
 
 @pytest.mark.parametrize("kind", VALUES)
@@ -44,10 +44,10 @@ def test_the_same_fault_with_another_value_has_the_same_fingerprint(kind, data, 
 
 @given(st.lists(st.integers(), min_size=1), st.lists(st.integers(), min_size=1))
 def test_a_list_of_values_may_have_any_length(some, others):
-    def told(ids):
+    def error_of(ids):
         return error("unknown ids: " + ", ".join(map(str, ids)))
 
-    assert fingerprint(told(some)) == fingerprint(told(others))
+    assert fingerprint(error_of(some)) == fingerprint(error_of(others))
 
 
 @given(st.lists(WORDS, min_size=1, max_size=8), st.lists(WORDS, min_size=1, max_size=8))
@@ -66,7 +66,7 @@ def test_any_message_has_a_fingerprint_and_a_bounded_normal_form(message):
 
 
 def test_type_and_place_tell_faults_apart():
-    faults = [error(), error(type_="KeyError"), error(place="shop.tasks.refund"), error("other words")]
+    faults = [error(), error(type_="KeyError"), error(location="shop.tasks.refund"), error("other words")]
     assert len({fingerprint(fault) for fault in faults}) == len(faults)
 
 
@@ -115,35 +115,35 @@ FAULT = "def charge():\n    raise ValueError('no')\n"
 
 def test_the_place_survives_edits_above_it():
     before, after = raised(FAULT), raised("import os\n\n\n\n" + FAULT)
-    assert before["place"] == after["place"] == "shop.tasks.charge"
+    assert before["location"] == after["location"] == "shop.tasks.charge"
     assert before["traceback"] != after["traceback"]
     assert fingerprint(before) == fingerprint(after)
 
 
 def test_the_place_is_in_the_users_code_not_in_the_library_that_raised():
-    told = raised(
+    found = raised(
         "import json\ndef charge():\n    return decode('nope')\ndef decode(text):\n    json.loads(text)\n"
     )
-    assert told["type"] == "json.decoder.JSONDecodeError"
-    assert told["place"] == "shop.tasks.decode"
+    assert found["type"] == "json.decoder.JSONDecodeError"
+    assert found["location"] == "shop.tasks.decode"
 
 
 def test_code_that_is_installed_as_a_package_is_the_users_if_the_handler_lives_there():
     library = "/venv/lib/python3/site-packages/shop/tasks.py"
-    told = raised("import json\ndef charge():\n    json.loads('nope')\n", library)
-    assert told["place"] == "shop.tasks.charge"
+    found = raised("import json\ndef charge():\n    json.loads('nope')\n", library)
+    assert found["location"] == "shop.tasks.charge"
 
 
 def test_a_method_is_named_with_its_class():
     till = "class Till:\n    def open(self):\n        raise OSError('shut')\n"
-    told = raised(till + "def charge():\n    Till().open()\n")
-    assert told["place"] == "shop.tasks.Till.open"
+    found = raised(till + "def charge():\n    Till().open()\n")
+    assert found["location"] == "shop.tasks.Till.open"
 
 
 def test_an_error_that_was_never_raised_has_no_place():
-    assert "place" not in describe(ValueError("returned"))
+    assert "location" not in describe(ValueError("returned"))
 
 
 def test_an_error_survives_json():
-    told = raised(FAULT)
-    assert fingerprint(json.loads(json.dumps(told))) == fingerprint(told)
+    found = raised(FAULT)
+    assert fingerprint(json.loads(json.dumps(found))) == fingerprint(found)

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.core.histogram import PRECISION, Histogram
+from posthouse.insights.stats import PRECISION, Histogram
 
 TIMES = st.lists(st.floats(0.0002, 100_000), min_size=1, max_size=200)
 SHARES = st.sampled_from([0.01, 0.5, 0.9, 0.95, 0.99, 1.0])

@@ -261,8 +261,8 @@ def test_no_result_is_stored_as_the_text_of_an_object(result, name):
 
 
 def test_a_model_as_result_is_stored_as_its_fields_even_with_a_nul():
-    class Answer(BaseModel):
+    class Reply(BaseModel):
         text: str
 
-    assert json.loads(encode_result(Answer(text="fine"), LIMIT)) == {"text": "fine"}
-    assert "\\u0000" in str(json.loads(encode_result(Answer(text="a\x00b"), LIMIT)))
+    assert json.loads(encode_result(Reply(text="fine"), LIMIT)) == {"text": "fine"}
+    assert "\\u0000" in str(json.loads(encode_result(Reply(text="a\x00b"), LIMIT)))

@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 import pytest
 from pydantic import TypeAdapter
 
-from posthouse.core.schema import MOST_PROBLEMS, PayloadSchema, compiled
+from posthouse.core.schema import MAX_ERRORS, PayloadSchema, compile_schema
 from posthouse.errors import InvalidDefinition
 
 
@@ -30,24 +30,24 @@ from posthouse.errors import InvalidDefinition
     ],
 )
 def test_a_problem_says_where_and_what(schema, value, problem):
-    (found,) = PayloadSchema(schema).problems(value)
+    (found,) = PayloadSchema(schema).error_messages(value)
     assert found.startswith(problem)
 
 
 def test_no_more_than_ten_problems_are_named():
-    found = PayloadSchema({"items": {"type": "null"}}).problems([1] * 50)
-    assert len(found) == MOST_PROBLEMS == 10
+    found = PayloadSchema({"items": {"type": "null"}}).error_messages([1] * 50)
+    assert len(found) == MAX_ERRORS == 10
 
 
 def test_a_long_value_does_not_drown_what_is_wrong_with_it():
-    (found,) = PayloadSchema({"properties": {"a": {"type": "null"}}}).problems({"a": "x" * 10_000})
+    (found,) = PayloadSchema({"properties": {"a": {"type": "null"}}}).error_messages({"a": "x" * 10_000})
     assert len(found) < 400
     assert found.endswith('is not of type "null"')
 
 
 @pytest.mark.parametrize("text", ["{}", '{"type": "object"}'])
 def test_a_schema_that_allows_everything_costs_nothing(text):
-    assert compiled(text) is None
+    assert compile_schema(text) is None
 
 
 @pytest.mark.parametrize(
@@ -95,12 +95,12 @@ def test_a_pattern_that_would_take_others_forever_does_not():
     "schema", [{"$ref": "#"}, {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}, {"not": {"$ref": "#"}}]
 )
 def test_a_schema_that_refers_to_itself_comes_to_an_end(schema):
-    PayloadSchema(schema).problems({"a": {"b": [1, 2]}})
+    PayloadSchema(schema).error_messages({"a": {"b": [1, 2]}})
 
 
 def test_the_same_text_is_compiled_once():
     text = json.dumps({"required": ["once"]})
-    assert compiled(text) is compiled(text)
+    assert compile_schema(text) is compile_schema(text)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_the_same_text_is_compiled_once():
 def test_a_format_is_an_assertion(draft, name, good, bad):
     schema = PayloadSchema({"$schema": draft, "format": name})
     assert [value for value in [*good, *bad] if schema.accepts(value)] == good
-    assert f'is not a "{name}"' in schema.problems(bad[0])[0]
+    assert f'is not a "{name}"' in schema.error_messages(bad[0])[0]
 
 
 def test_handlers_take_over_http_what_their_types_write():
@@ -143,4 +143,4 @@ def test_handlers_take_over_http_what_their_types_write():
         timedelta(seconds=-1.5), uuid4(), Path("a"), IPv4Address("10.0.0.1"),
     )  # fmt: skip
     written = json.loads(adapter.dump_json(arguments))
-    assert PayloadSchema(adapter.json_schema()).problems(written) == []
+    assert PayloadSchema(adapter.json_schema()).error_messages(written) == []

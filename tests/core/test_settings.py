@@ -94,14 +94,22 @@ def test_a_setting_like_no_other_is_refused_with_a_way_to_find_out(load):
         ("max_payload_bytes = 0", "max_payload_bytes"),
         ("concurrency = [1]", "concurrency"),
         ("concurrency = ", "not valid TOML"),
+        ("app = 3", "app must be a string, not 3"),
+        ('commands = "perhaps"', "commands must be true or false"),
     ],
 )
 def test_a_wrong_value_is_refused_and_named(load, toml, said):
     assert said in refused(load, toml)
 
 
+def test_a_file_in_another_encoding_is_refused_and_named(load, tmp_path):
+    (tmp_path / "posthouse.toml").write_bytes(b'app = "caf\xe9"')
+    assert f"{tmp_path / 'posthouse.toml'} is not valid TOML" in refused(load)
+
+
 def test_a_wrong_variable_is_refused_and_named(load):
-    assert "concurrency" in refused(load, env={"POSTHOUSE_CONCURRENCY": "ten"})
+    message = refused(load, env={"POSTHOUSE_CONCURRENCY": "ten"})
+    assert message == "POSTHOUSE_CONCURRENCY must be an integer, not 'ten'"
 
 
 def test_a_lease_must_outlast_two_beats(load):
@@ -110,7 +118,7 @@ def test_a_lease_must_outlast_two_beats(load):
 
 
 def test_secrets_are_masked_when_shown():
-    shown = Settings(database_url="postgresql://me:hunter2@db/app", direct_url="x").shown()
+    shown = Settings(database_url="postgresql://me:hunter2@db/app", direct_url="x").masked()
     assert "hunter2" not in str(shown)
     assert shown["database_url"] == "********"
-    assert Settings().shown()["database_url"] == ""
+    assert Settings().masked()["database_url"] == ""

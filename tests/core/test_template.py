@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.core.template import check_template, is_fixed, render
+from posthouse.core.trigger import check_template, is_fixed, render
 from posthouse.errors import InvalidTemplate, TemplateError
 
 CONTEXT = {

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-import stable
 from posthouse.client.client import Client
 from posthouse.client.sync import SyncClient
+from support import forkserver
 
 
 @pytest.fixture
@@ -54,6 +54,6 @@ def posthouse_command(tmp_path, database):
     def run(*arguments, stdin=""):
         kept = {name: value for name, value in os.environ.items() if not name.startswith("POSTHOUSE_")}
         env = {**kept, "POSTHOUSE_DATABASE_URL": database}
-        return stable.posthouse(arguments, folder=tmp_path, env=env, stdin=stdin)
+        return forkserver.run_posthouse(arguments, folder=tmp_path, env=env, stdin=stdin)
 
     return run

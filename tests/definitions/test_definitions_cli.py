@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from definition_parts import SCHEMA
+
+from support.payload_schema import SCHEMA
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_a_payload_can_be_tried(created, posthouse_command, stored):
     assert bad.returncode == 1
     assert json.loads(bad.stdout) == {
         "valid": False,
-        "problems": ['payload: "user_id" is a required property'],
+        "errors": ['payload: "user_id" is a required property'],
     }
     assert stored() == 0
 

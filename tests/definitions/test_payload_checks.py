@@ -6,7 +6,6 @@ from uuid import uuid4
 import asyncpg
 import psycopg
 import pytest
-from definition_parts import SCHEMA
 from sqlalchemy import create_engine
 
 import posthouse
@@ -14,6 +13,7 @@ from posthouse import testing
 from posthouse.client import enqueue
 from posthouse.core.request import Request
 from posthouse.errors import InactiveDefinition, InvalidDefinition, InvalidPayload
+from support.payload_schema import SCHEMA
 
 GOOD, BAD = {"user_id": 7}, {"user_id": "x"}
 

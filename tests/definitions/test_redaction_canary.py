@@ -6,9 +6,8 @@ import signal
 
 import pytest
 
-import stable
-from waiting import WAIT_SECONDS
-from workshop import eventually_sync
+from support import forkserver
+from support.waiting import WAIT_SECONDS, eventually_sync
 
 CANARIES = {
     "dropboxAccessToken": "canary-by-name-a71",
@@ -89,7 +88,7 @@ def worker_output(tmp_path, database, db, posthouse_command):
     def run(kind):
         job = db.execute("select posthouse.enqueue(%s, %s)", (kind, json.dumps(PAYLOAD))).fetchone()[0]
         with (tmp_path / "output").open("w+") as output:
-            worker = stable.start(
+            worker = forkserver.start_python(
                 ["-m", "posthouse", "worker", "--app", "shop:app", "--log-level", "debug"], folder=tmp_path,
                 env={"PATH": "", "POSTHOUSE_DATABASE_URL": database, "POSTHOUSE_PROCESS_SLOTS": "1"},
                 stdout=output, stderr=output,

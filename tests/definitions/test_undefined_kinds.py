@@ -9,7 +9,7 @@ from posthouse import insights, testing
 from posthouse.core.limit import Limit
 from posthouse.core.request import Request
 from posthouse.keeper.keeper import Keeper
-from workshop import row
+from support.workers import job_row
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def definitions(db):
     return [key for (key,) in db.execute("select key from posthouse.definitions order by key")]
 
 
-def places(db, kind):
+def job_settings(db, kind):
     columns = "queue, priority, max_attempts, timeout_seconds"
     return db.execute(f"select {columns} from posthouse.jobs where kind = %s order by id", (kind,)).fetchall()
 
@@ -38,9 +38,9 @@ async def test_waiting_and_ready_jobs_take_what_they_left_to_the_definition(clie
     await client.enqueue("letter", delay=delay)
     await client.enqueue("letter", delay=delay, queue="default")
     await client.enqueue("letter", delay=delay, priority=100, max_attempts=3, timeout=5)
-    assert places(db, "letter")[0] == DEFAULTS
+    assert job_settings(db, "letter")[0] == DEFAULTS
     announce("letter", **NEW)
-    assert places(db, "letter") == [ADOPTED, ("default", 7, 9, 60.0), ("mail", 100, 3, 5.0)]
+    assert job_settings(db, "letter") == [ADOPTED, ("default", 7, 9, 60.0), ("mail", 100, 3, 5.0)]
     assert db.execute("select count(*) from posthouse.undefined_jobs").fetchone() == (0,)
 
 
@@ -53,8 +53,8 @@ async def test_jobs_by_every_way_in_are_adopted(client, sync_client, db, databas
     with psycopg.connect(database) as connection:
         sync_client.enqueue_many([Request(kind="letter")] * 2, connection=connection)
     announce("letter", **NEW)
-    assert set(places(db, "letter")) == {ADOPTED}
-    assert len(places(db, "letter")) == 1 + 600 + 600 + 3 + 1 + 2
+    assert set(job_settings(db, "letter")) == {ADOPTED}
+    assert len(job_settings(db, "letter")) == 1 + 600 + 600 + 3 + 1 + 2
 
 
 async def test_adopted_jobs_keep_their_order_and_are_claimed(app, client, db):
@@ -66,9 +66,9 @@ async def test_adopted_jobs_keep_their_order_and_are_claimed(app, client, db):
         ran.append(number)
 
     assert (await testing.drain(app, queues=("mail",)))["succeeded"] == 5
-    assert {row(db, job)["queue"] for job in jobs} == {"mail"}
+    assert {job_row(db, job)["queue"] for job in jobs} == {"mail"}
     assert sorted(ran) == list(range(5))
-    assert {row(db, job)["limit_key"] for job in jobs} == {str(number) for number in range(5)}
+    assert {job_row(db, job)["limit_key"] for job in jobs} == {str(number) for number in range(5)}
 
 
 async def test_order_survives_a_move_to_another_lane(client, db, announce):
@@ -84,17 +84,17 @@ async def test_a_job_of_a_transaction_that_was_open_is_adopted_by_the_keeper(
     with psycopg.connect(database) as connection:
         job = sync_client.enqueue("letter", connection=connection)
         announce("letter", **NEW)
-    assert places(db, "letter") == [DEFAULTS]
+    assert job_settings(db, "letter") == [DEFAULTS]
     keeper = Keeper(database, settings)
     await keeper.run_once()
     await keeper.stop()
-    assert row(db, job.id)["queue"] == "mail"
+    assert job_row(db, job.id)["queue"] == "mail"
 
 
 def test_notes_of_jobs_that_ended_are_deleted(sync_client, db):
     gone, stays = sync_client.enqueue("letter"), sync_client.enqueue("letter")
     db.execute("select posthouse.cancel(%s)", (gone.id,))
-    db.execute("select posthouse.tidy(posthouse.now())")
+    db.execute("select posthouse.delete_stale_rows(posthouse.now())")
     assert db.execute("select job_id from posthouse.undefined_jobs").fetchall() == [(stays.id,)]
 
 
@@ -106,7 +106,7 @@ async def test_enqueueing_by_the_handler_announces_its_definition(app, db):
     letter.on_schedule("0 2 * * *", {"number": 1})
     job = await letter.enqueue(number=1)
     assert definitions(db) == ["letter"]
-    assert row(db, job.id)["timeout_seconds"] == 60
+    assert job_row(db, job.id)["timeout_seconds"] == 60
     assert db.execute("select count(*) from posthouse.undefined_jobs").fetchone() == (0,)
     assert db.execute("select kinds from posthouse.limits").fetchall() == [(["letter"],)]
     assert db.execute("select description from posthouse.definitions").fetchone() == ("Write a letter.",)
@@ -145,7 +145,7 @@ async def test_a_callers_transaction_holds_no_lock_on_definitions(app, db, datab
         db.execute("set lock_timeout = '5s'")
         db.execute("select posthouse.announce(%s)", (json.dumps([letter.definition.announcement()]),))
     await testing.drain(app)
-    assert row(db, job.id)["status"] == "succeeded"
+    assert job_row(db, job.id)["status"] == "succeeded"
 
 
 async def test_why_says_that_there_is_no_definition(client, database, announce):

@@ -1,7 +1,8 @@
 """All modes of dispatch pass the same checks."""
 
 import pytest
-from conformance import CHECKS, Runs
+
+from support.dispatch_conformance import CHECKS, Runs
 
 
 @pytest.fixture(params=["database", "redis", "hybrid"])

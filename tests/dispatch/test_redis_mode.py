@@ -3,17 +3,18 @@
 import asyncio
 
 import pytest
-from conformance import Runs, a_running_job_is_canceled_at_once
 
-from posthouse.dispatch import LEVELS, Reader, Redis, Relay, Streams
+from posthouse.dispatch import LEVELS, HintStreams, Reader, Redis, Relay
 from posthouse.dispatch import reader as reading
 from posthouse.dispatch.connection import masked
-from posthouse.dispatch.streams import LONGEST_STREAM, Key
+from posthouse.dispatch.streams import MAX_STREAM_ENTRIES, Key
 from posthouse.errors import ConfigurationError, RedisUnavailable
 from posthouse.insights.doctor import run_checks
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings, load_settings
-from workshop import eventually, working
+from support.dispatch_conformance import Runs, a_running_job_is_canceled_at_once
+from support.waiting import eventually
+from support.workers import running_worker
 
 NOWHERE = "redis://user:secret@127.0.0.1:1/0"
 
@@ -55,7 +56,7 @@ def test_the_settings_of_dispatch_are_checked(tmp_path):
     }
     found = load_settings(env=env, directory=tmp_path)
     assert (found.dispatch, found.redis_url, found.redis_pool_size) == ("hybrid", "redis://cache:6379/1", 7)
-    assert found.shown()["redis_url"] == "********"
+    assert found.masked()["redis_url"] == "********"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,7 @@ async def test_hybrid_mode_starts_without_redis(app, db):
     @app.job()
     async def note() -> None: ...
 
-    async with working(app, dispatch="hybrid", redis_url=NOWHERE, poll_seconds=0.1):
+    async with running_worker(app, dispatch="hybrid", redis_url=NOWHERE, poll_seconds=0.1):
         handle = await note.enqueue()
         await handle.wait(60)
 
@@ -112,7 +113,9 @@ async def test_a_worker_polls_while_no_relay_works(app, redis_server, monkeypatc
     @app.job()
     async def note() -> None: ...
 
-    async with working(app, keeper=False, dispatch="redis", redis_url=redis_server.url, poll_seconds=0.1):
+    async with running_worker(
+        app, keeper=False, dispatch="redis", redis_url=redis_server.url, poll_seconds=0.1
+    ):
         for _ in range(2):
             handle = await note.enqueue()
             await handle.wait(80)
@@ -139,8 +142,8 @@ async def test_the_password_of_the_url_is_used(redis_server):
 
 async def test_levels_are_read_in_order_and_the_lowest_is_not_starved(redis):
     reader = Reader(redis, Idle("note"), "one", falls_back=False)
-    streams = Streams(redis)
-    group, keys = reader._place()
+    streams = HintStreams(redis)
+    group, keys = reader._group_and_keys()
     await streams.join(group, "one", keys)
     await streams.add({Key("default", level): 10 for level in reversed(LEVELS)})
     for _ in range(10):
@@ -152,8 +155,8 @@ async def test_levels_are_read_in_order_and_the_lowest_is_not_starved(redis):
 async def test_a_worker_without_a_free_slot_leaves_lower_levels_to_others(redis, has_room, left):
     claimant = Idle("note", has_room=has_room)
     reader = Reader(redis, claimant, "one", falls_back=False)
-    streams = Streams(redis)
-    group, keys = reader._place()
+    streams = HintStreams(redis)
+    group, keys = reader._group_and_keys()
     await reader._join(group, keys)
     await streams.add({Key("default", level): 1 for level in LEVELS})
     await reader._read()
@@ -167,7 +170,7 @@ async def test_groups_with_other_kinds_get_each_hint_too(redis):
         reader = Reader(redis, claimant, f"reader-{number}", falls_back=False)
         tasks.append(asyncio.create_task(reader.run()))
     await eventually(lambda: all(each.wakeups == 1 for each in claimants), what="all groups")
-    await Streams(redis).add({Key("default", "normal"): 2})
+    await HintStreams(redis).add({Key("default", "normal"): 2})
     await eventually(lambda: claimants[2].wakeups == 3, what="both hints in the second group")
     await eventually(lambda: claimants[0].wakeups + claimants[1].wakeups == 4, what="both in the first")
     for task in tasks:
@@ -176,7 +179,7 @@ async def test_groups_with_other_kinds_get_each_hint_too(redis):
 
 
 async def test_hints_of_a_dead_consumer_are_taken_over(redis):
-    streams, key = Streams(redis), Key("default", "normal")
+    streams, key = HintStreams(redis), Key("default", "normal")
     await streams.join("group", "dead", [key])
     await streams.add({key: 3})
     for _ in range(3):
@@ -188,11 +191,11 @@ async def test_hints_of_a_dead_consumer_are_taken_over(redis):
 
 
 async def test_the_streams_stay_short(redis, redis_server):
-    streams, key = Streams(redis), Key("default", "normal")
+    streams, key = HintStreams(redis), Key("default", "normal")
     for _ in range(30):
         await streams.add({key: 100})
     with redis_server.client() as client:
-        assert client.xlen(key.stream) <= 2 * LONGEST_STREAM
+        assert client.xlen(key.stream) <= 2 * MAX_STREAM_ENTRIES
 
 
 async def test_a_deep_queue_needs_few_hints(engine, redis_server):
@@ -210,17 +213,17 @@ async def test_a_deep_queue_needs_few_hints(engine, redis_server):
     redis = Redis(redis_server.url, 10)
     relay = Relay(engine.url, Settings(dispatch="redis", redis_url=redis_server.url), redis)
     reader = Reader(redis, Idle("note"), "one", falls_back=False)
-    group, keys = reader._place()
-    await Streams(redis).join(group, "one", keys)
+    group, keys = reader._group_and_keys()
+    await HintStreams(redis).join(group, "one", keys)
     assert await relay.run_once() == {"hints": 2}
     relay._sweep_now()
-    relay._seen.clear()
+    relay._counted.clear()
     assert await relay.run_once() == {"hints": 0}  # they have not been read
     relay._sweep_now()
     for _ in range(2):  # one reads a hint, and is gone
-        await Streams(redis).read(group, "one", keys)
-    for key, seen in relay._seen.items():
-        relay._seen[key] = seen._replace(next_at=0.0)
+        await HintStreams(redis).read(group, "one", keys)
+    for key, seen in relay._counted.items():
+        relay._counted[key] = seen._replace(next_at=0.0)
     assert await relay.run_once() == {"hints": 2}
     assert relay._deep == {"default"}
     with redis_server.client() as client:
@@ -230,14 +233,14 @@ async def test_a_deep_queue_needs_few_hints(engine, redis_server):
 
 
 async def test_one_relay_works_and_another_takes_over(redis):
-    streams = Streams(redis)
-    assert await streams.lead("first", 30)
-    assert not await streams.lead("second", 30)
-    assert await streams.lead("first", 30)
-    await streams.resign("second")
-    assert not await streams.lead("second", 30)
-    await streams.resign("first")
-    assert await streams.lead("second", 30)
+    streams = HintStreams(redis)
+    assert await streams.acquire_lease("first", 30)
+    assert not await streams.acquire_lease("second", 30)
+    assert await streams.acquire_lease("first", 30)
+    await streams.release_lease("second")
+    assert not await streams.acquire_lease("second", 30)
+    await streams.release_lease("first")
+    assert await streams.acquire_lease("second", 30)
 
 
 async def test_the_doctor_examines_redis(settings, redis_server):

@@ -8,7 +8,6 @@ from dataclasses import replace
 import psycopg
 import pytest
 from bench.redis_server import MISSING, PROGRAM, RedisServer, free_port
-from conformance import Runs
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -20,14 +19,15 @@ from posthouse.dispatch.streams import LEASE
 from posthouse.errors import RedisUnavailable
 from posthouse.insights.doctor import run_check
 from posthouse.server.live.publisher import Publisher
-from posthouse.server.live.subscriptions import Event
-from waiting import eventually, eventually_sync
-from workshop import row, working
+from posthouse.server.live.subscriptions import StreamEvent
+from support.dispatch_conformance import Runs
+from support.waiting import eventually, eventually_sync
+from support.workers import job_row, running_worker
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason=MISSING)
 
 RIGHTS = (
-    "~{posthouse}*", "&{posthouse}:notices", "&progress:*", "&complete:*", "&worker_status",
+    "~{posthouse}*", "&{posthouse}:notifications", "&progress:*", "&complete:*", "&worker_status",
     "+@stream", "+@connection", "+set", "+get", "+del", "+incr", "+expire", "+pexpire", "+info",
     "+publish", "+subscribe", "+pubsub",
 )  # fmt: skip
@@ -61,12 +61,12 @@ async def dispatching(settings, db, url):
     mode = {"dispatch": "redis", "redis_url": url}
     rarely = {"poll_seconds": 3600, "heartbeat_seconds": 600, "lease_seconds": 1200}
     runs = Runs(settings)
-    async with runs.app, working(runs.app, **rarely, **mode):
+    async with runs.app, running_worker(runs.app, **rarely, **mode):
         await (await runs.note.enqueue(number=1)).wait(80)
         job = await runs.hold.enqueue()
-        await eventually(lambda: row(db, job.id)["status"] == "running", what="a running job")
+        await eventually(lambda: job_row(db, job.id)["status"] == "running", what="a running job")
         db.execute("select posthouse.cancel(%s)", (job.id,))
-        await eventually(lambda: row(db, job.id)["status"] == "canceled", what="a canceled job")
+        await eventually(lambda: job_row(db, job.id)["status"] == "canceled", what="a canceled job")
         async with await psycopg.AsyncConnection.connect(
             settings.database_url, autocommit=True
         ) as connection:
@@ -82,11 +82,11 @@ async def test_dispatch_works_over_tls_with_a_user_of_an_acl(settings, db, tmp_p
     login = {"ssl": True, "ssl_ca_certs": str(pem)}
     users = ("--user", "posthouse", "on", ">a:secret", *RIGHTS)
     with RedisServer(*tls, "--tls-auth-clients", "no", *users, login=login) as server:
-        place = f"127.0.0.1:{server.port}/0?ssl_ca_certs={pem}"
-        async with dispatching(settings, db, f"rediss://posthouse:a%3Asecret@{place}"):
+        address = f"127.0.0.1:{server.port}/0?ssl_ca_certs={pem}"
+        async with dispatching(settings, db, f"rediss://posthouse:a%3Asecret@{address}"):
             pass
         for url, reason in {
-            f"rediss://posthouse:wrong@{place}": "invalid username-password pair",
+            f"rediss://posthouse:wrong@{address}": "invalid username-password pair",
             f"rediss://posthouse:a%3Asecret@127.0.0.1:{server.port}/0": "CERTIFICATE_VERIFY_FAILED",
         }.items():
             stranger = Redis(url, 5)
@@ -155,6 +155,6 @@ async def test_dispatch_works_on_a_cluster(settings, db, tmp_path):
                 pubsub.subscribe("worker_status")
                 await eventually(pubsub.get_message, what="a subscription")
                 assert await publisher._has_subscribers()
-                await publisher._send([Event("worker", b"{}")])
+                await publisher._send([StreamEvent("worker", b"{}")])
                 assert (await eventually(pubsub.get_message, what="a message"))["data"] == "{}"
             await redis.close()

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import posthouse
 from posthouse.cli.run_server import ServerProcess
-from workshop import eventually, working
+from support.waiting import eventually
+from support.workers import running_worker
 
 
 @asynccontextmanager
@@ -20,7 +21,7 @@ async def served(settings, *apps):
         await serving.stop()
 
 
-class Heard:
+class RecordedMessages:
     """The messages of a subscriber."""
 
     def __init__(self, pubsub):
@@ -37,7 +38,7 @@ class Heard:
 async def test_progress_and_ends_of_jobs_are_published(settings, redis_server):
     settings = replace(settings, dispatch="hybrid", redis_url=redis_server.url)
     with redis_server.client() as client, client.pubsub() as pubsub:
-        heard = Heard(pubsub)
+        messages = RecordedMessages(pubsub)
         pubsub.psubscribe("progress:*", "complete:*", "worker_status", "orders_*")
 
         def channel(change, job):
@@ -49,20 +50,22 @@ async def test_progress_and_ends_of_jobs_are_published(settings, redis_server):
             @app.job()
             async def work(job: posthouse.Job) -> None:
                 await job.progress(50, step="half")
-                await eventually(lambda: heard.of(f"progress:{job.id}", progress_percent=50), what="progress")
+                await eventually(
+                    lambda: messages.of(f"progress:{job.id}", progress_percent=50), what="progress"
+                )
 
-            async with working(app):
+            async with running_worker(app):
                 await eventually(lambda: len(streams), what="a publisher at work")
                 await streams._watcher.wait_for_poll()
                 await (await work.enqueue()).wait(80)
                 handle = await work.using(subject="12").enqueue()
                 await handle.wait(80)
-                await eventually(lambda: heard.of("orders_complete:12"), what="the end of the order")
-                assert heard.of("orders_progress:12", progress_percent=50)
+                await eventually(lambda: messages.of("orders_complete:12"), what="the end of the order")
+                assert messages.of("orders_progress:12", progress_percent=50)
                 ended = f"complete:{handle.id}"
-                await eventually(lambda: heard.of(ended, status="succeeded"), what="the end")
-                async with working(app, keeper=False) as second:
-                    await eventually(lambda: heard.of("worker_status", id=str(second.id)), what="a worker")
+                await eventually(lambda: messages.of(ended, status="succeeded"), what="the end")
+                async with running_worker(app, keeper=False) as second:
+                    await eventually(lambda: messages.of("worker_status", id=str(second.id)), what="a worker")
 
 
 async def test_nothing_is_read_for_updates_without_subscribers(settings, redis_server):

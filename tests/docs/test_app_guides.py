@@ -3,7 +3,8 @@
 import re
 
 import pytest
-from doc_pages import ROOT, blocks, name_of
+
+from support.doc_pages import ROOT, blocks, name_of
 
 GUIDES = sorted((ROOT / "docs" / "apps").glob("*.md"))
 SOURCE = re.compile(r"from (apps/\S+)\.")

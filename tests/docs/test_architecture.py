@@ -5,7 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from doc_pages import ROOT, blocks
+
+from support.doc_pages import ROOT, blocks
 
 PAGE = ROOT / "docs" / "architecture.md"
 PATHS = ("job", "heartbeat", "cron tick", "live message")

@@ -2,7 +2,7 @@
 
 import re
 
-from doc_pages import ROOT
+from support.doc_pages import ROOT
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
 TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))

@@ -3,9 +3,9 @@
 import os
 
 import pytest
-from doc_pages import ROOT
 
-import stable
+from support import forkserver
+from support.doc_pages import ROOT
 
 GENERATED = (
     "docs/lifecycle.md",
@@ -23,7 +23,7 @@ def generated(tmp_path_factory):
     folder = tmp_path_factory.mktemp("generated")
     command = [ROOT / "tools" / "reference.py", "--into", folder]
     # In a new interpreter: forked ones have the command line built already, and the generator builds it.
-    done = stable.run(command, folder=folder, env={**os.environ, stable.FRESH: "1"})
+    done = forkserver.run_python(command, folder=folder, env={**os.environ, forkserver.NEW_INTERPRETER: "1"})
     assert done.returncode == 0, done.stderr
     return folder
 

@@ -4,7 +4,8 @@ import ast
 import re
 
 import pytest
-from doc_pages import ROOT, anchors, links, name_of, pages, titled_links
+
+from support.doc_pages import ROOT, anchors, links, name_of, pages, titled_links
 
 
 def broken(page):

@@ -2,7 +2,7 @@
 
 import re
 
-from doc_pages import ROOT, name_of, pages
+from support.doc_pages import ROOT, name_of, pages
 
 FILE = ROOT / "docs" / "llms.txt"
 LINES = FILE.read_text().splitlines()

@@ -6,14 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from doc_pages import blocks, name_of, pages
-from loose import agrees
 
-import stable
+from support import forkserver
+from support.doc_pages import blocks, name_of, pages
+from support.output_matching import output_matches
 
-RUNNER = Path(__file__).parent / "page_run.py"
+RUNNER = Path(__file__).parent / "run_page.py"
 RUN = {"python", "console", "sql", "toml"}
-MOST_NOT_RUN = 12
+MAX_NOT_RUN = 12
 ZERO_SETUP = {"README.md", "docs/tutorial.md"}
 """Pages for readers who have installed the package and nothing else."""
 
@@ -31,8 +31,8 @@ COMMON = {
 
 
 def run(page, folder, environment):
-    environment = {**environment, **COMMON, stable.ADDRESS: stable.address()}
-    return stable.run([RUNNER, page], folder=folder, env=environment, seconds=170)
+    environment = {**environment, **COMMON, forkserver.ADDRESS: forkserver.socket_path()}
+    return forkserver.run_python([RUNNER, page], folder=folder, env=environment, seconds=170)
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_few_blocks_are_not_run_and_each_says_why():
     every = [(name_of(page), block) for page in pages() for block in blocks(page)]
     # Excerpts of sources are compared with them: see test_app_guides.py.
     skipped = [(name, one.line) for name, one in every if one.not_run and not one.not_run.startswith("from ")]
-    assert len(skipped) <= MOST_NOT_RUN, skipped
+    assert len(skipped) <= MAX_NOT_RUN, skipped
 
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)
@@ -120,11 +120,11 @@ def test_a_page_that_shows_other_output_is_found_out(run_page, tmp_path):
 
 @pytest.mark.parametrize(("shown", "real"), [("2 jobs", "3 jobs"), ("one", "one\ntwo"), ("one\ntwo", "one")])
 def test_output_that_is_other_more_or_less_does_not_agree(shown, real):
-    assert not agrees(shown, real)
+    assert not output_matches(shown, real)
 
 
 def test_shown_output_may_differ_in_ids_times_and_spaces():
-    assert agrees(
+    assert output_matches(
         "019a8b1c-0000-7000-8000-000000000001  done at 2025-11-15 20:00 after 1.5 s\n…\nlast",
         "019a8b1c-ffff-7fff-8fff-000000000002 done at 2031-01-01 00:00 after 20 s\nany\nthing\nlast\n",
     )

@@ -3,10 +3,10 @@
 import ast
 
 import pytest
-from doc_pages import ROOT, blocks, name_of
 
 import posthouse
 from posthouse import errors, testing
+from support.doc_pages import ROOT, blocks, name_of
 
 PUBLIC = {
     "posthouse": {*posthouse.__all__, "testing"},

@@ -1,12 +1,12 @@
-"""The reference lists every public name. Those of SQL: tests/engine/test_engine_schema.py."""
+"""The reference lists every public name. Those of SQL: tests/storage/engine/test_schema.py."""
 
 import re
 
 import pytest
-from doc_pages import ROOT
 
 import posthouse
 from posthouse import errors, server, testing
+from support.doc_pages import ROOT
 
 REFERENCE = ROOT / "docs" / "reference"
 HEADINGS = set(re.findall(r"^#+ (\S+)$", (REFERENCE / "python.md").read_text(), re.MULTILINE))

@@ -1,7 +1,7 @@
 """The table of permissions in docs/security.md is that of the code."""
 
-from doctables import table
 from posthouse.identity import Permission, Role, permissions_of
+from support.doc_tables import table
 
 SHARED = {Permission.SELF, Permission.DEFINITIONS_READ, Permission.WORKERS_READ, Permission.WORK}
 """Permissions that are not about the records of a tenant."""
@@ -15,9 +15,9 @@ def cell(role, permission):
 
 
 def test_the_table_of_permissions_is_that_of_the_code():
-    told = {row["permission"].strip("`"): row for row in table("security.md", "permission")}
-    assert told.keys() == set(Permission)
-    for permission, row in told.items():
+    documented = {row["permission"].strip("`"): row for row in table("security.md", "permission")}
+    assert documented.keys() == set(Permission)
+    for permission, row in documented.items():
         assert {role: row[role] for role in Role} == {
             role: cell(role, Permission(permission)) for role in Role
         }, permission

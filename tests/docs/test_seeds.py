@@ -4,7 +4,8 @@ import re
 from functools import cache
 
 import pytest
-from doc_pages import ROOT
+
+from support.doc_pages import ROOT
 
 PAGE = ROOT / "docs" / "seeds.md"
 HEAD = ["requirement", "state", "code", "test", "difference"]

@@ -1,7 +1,8 @@
 """docs/sql.md lists what the database has."""
 
 import pytest
-from doc_pages import ROOT, table_under
+
+from support.doc_pages import ROOT, table_under
 
 PAGE = ROOT / "docs" / "sql.md"
 COLUMNS = """
@@ -10,8 +11,8 @@ where attrelid = %s::regclass and attnum > 0 order by attnum
 """
 PARAMETERS = """
 select name, format_type(type, null)
-from pg_proc, unnest(proargnames, proargtypes::oid[]) with ordinality as u (name, type, place)
-where oid = 'posthouse.enqueue'::regproc order by place
+from pg_proc, unnest(proargnames, proargtypes::oid[]) with ordinality as u (name, type, ordinal)
+where oid = 'posthouse.enqueue'::regproc order by ordinal
 """
 
 

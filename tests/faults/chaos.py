@@ -29,22 +29,29 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import psycopg
-from fleet import QUICK, Fleet, RemoteWorker, ServerProcess, SupervisedWorker, WorkerProcess
 
 import posthouse
-from poolers import free_port
 from posthouse import testing
 from posthouse.core.ids import new_id
 from posthouse.errors import DatabaseUnavailable
 from posthouse.identity import Role, issue_key
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings
-from posthouse.storage.embedded import ensure
-from wire import Proxy
-from workshop import eventually
+from posthouse.storage.embedded import attach_server
+from support.pgbouncer import free_port
+from support.tcp_proxy import TcpProxy
+from support.waiting import eventually
+from support.worker_processes import (
+    QUICK,
+    Fleet,
+    RemoteWorker,
+    ServerProcess,
+    SupervisedWorker,
+    WorkerProcess,
+)
 
 WORKERS = 3
-LEAST_JOBS, LEAST_FAULTS = 100, 5
+MIN_JOBS, MIN_FAULTS = 100, 5
 RESCUE_BOUND = 10.0
 """Seconds after a kill within which its jobs must have been taken back; generous for a busy machine."""
 FATES = ("plain", "pay", "pay", "retry", "fail", "exhaust", "snooze", "cancel", "follow", "timeout")
@@ -58,7 +65,7 @@ class Record:
     """What was done to the system, to hold its history against."""
 
     acknowledged: set[UUID] = field(default_factory=set)
-    unsure: set[UUID] = field(default_factory=set)  # the enqueue failed: it may have landed or not
+    unsure: set[UUID] = field(default_factory=set)  # the enqueue failed: it may be stored or not
     cancels: dict[UUID, str] = field(default_factory=dict)
     kills: dict[int, float] = field(default_factory=dict)  # pid -> the database's time
     faults: Counter[str] = field(default_factory=Counter)
@@ -77,7 +84,7 @@ class Chaos:
         self._stack = ExitStack()
         self._fleet = Fleet(url)
         self._settings = Settings(database_url=url, remote_grace_seconds=REMOTE_GRACE, **QUICK)
-        self._posts: list[tuple[WorkerProcess, Proxy]] = []
+        self._posts: list[tuple[WorkerProcess, TcpProxy]] = []
         self._over = asyncio.Event()
 
     async def run(self, seconds: float) -> Record:
@@ -89,42 +96,42 @@ class Chaos:
             await keeper.start()
             await self._prepare()
             for _ in range(WORKERS):
-                self._hire()
-            parts = [asyncio.create_task(part()) for part in (self._enqueue, self._cancel, self._break)]
+                self._add_worker()
+            parts = [
+                asyncio.create_task(part()) for part in (self._enqueue, self._cancel, self._inject_faults)
+            ]
             await asyncio.sleep(seconds)
             await eventually(self._has_done_enough, what="enough jobs and faults")
             self._over.set()
             await asyncio.gather(*parts)
-            await self._settle()
+            await self._wait_for_completion()
             await keeper.stop()
             return self._record
 
     def _has_done_enough(self) -> bool:
         """Also on a slow machine the run proves something."""
-        return (
-            len(self._record.acknowledged) > LEAST_JOBS and sum(self._record.faults.values()) >= LEAST_FAULTS
-        )
+        return len(self._record.acknowledged) > MIN_JOBS and sum(self._record.faults.values()) >= MIN_FAULTS
 
     async def _prepare(self) -> None:
         """Start what the workers need."""
 
-    def _proxy(self) -> Proxy:
-        return Proxy.before(self._url)
+    def _proxy(self) -> TcpProxy:
+        return TcpProxy.for_url(self._url)
 
-    def _hire(self) -> None:
+    def _add_worker(self) -> None:
         proxy = self._stack.enter_context(self._proxy())
         self._posts.append((self._start_worker(proxy), proxy))
 
-    def _start_worker(self, proxy: Proxy) -> WorkerProcess:
+    def _start_worker(self, proxy: TcpProxy) -> WorkerProcess:
         return self._fleet.start(url=proxy.url_for(self._url), ready=False, concurrency=20)
 
     async def _enqueue(self) -> None:
-        with Proxy.before(self._url) as proxy:
+        with TcpProxy.for_url(self._url) as proxy:
             url = proxy.url_for(self._url)
             async with posthouse.Client(settings=Settings(database_url=url, **QUICK)) as client:
                 while not self._over.is_set():
                     if self._dice.random() < 0.02:
-                        self._record.faults["client cut"] += proxy.cut() > 0
+                        self._record.faults["client cut"] += proxy.disconnect_all() > 0
                     await self._enqueue_one(client)
                     await asyncio.sleep(self._dice.random() / 100)
 
@@ -155,7 +162,7 @@ class Chaos:
                 answer = await asyncio.to_thread(lambda: self._db.execute(ask, (job_id,)).fetchone())  # noqa: B023
                 self._record.cancels[job_id] = answer[0]
 
-    async def _break(self) -> None:
+    async def _inject_faults(self) -> None:
         while not self._over.is_set():
             await asyncio.sleep(0.1 + self._dice.random() * 0.7)
             number = self._dice.randrange(WORKERS)
@@ -190,7 +197,7 @@ class Chaos:
         self._posts[number] = (self._start_worker(proxy), proxy)
 
     async def _cut(self, number: int) -> None:
-        self._posts[number][1].cut()
+        self._posts[number][1].disconnect_all()
 
     async def _hang(self, number: int) -> None:
         _, proxy = self._posts[number]
@@ -198,7 +205,7 @@ class Chaos:
         await asyncio.sleep(self._dice.random() * 3)
         proxy.resume()
 
-    async def _settle(self) -> None:
+    async def _wait_for_completion(self) -> None:
         """Stop injecting faults and replace the processes that died of one (an interrupted
         start may fail).
         """
@@ -212,7 +219,7 @@ class Chaos:
 class SupervisedChaos(Chaos):
     """Chaos with supervised workers: child processes are killed and suspended, and supervisors are killed."""
 
-    def _start_worker(self, proxy: Proxy) -> WorkerProcess:
+    def _start_worker(self, proxy: TcpProxy) -> WorkerProcess:
         return self._fleet.start(
             url=proxy.url_for(self._url), ready=False, kind=SupervisedWorker, concurrency=20
         )
@@ -247,10 +254,10 @@ class RemoteChaos(SupervisedChaos):
             url=self._url, ready=False, kind=ServerProcess, port=self._port, remote_grace_seconds=REMOTE_GRACE
         )
 
-    def _proxy(self) -> Proxy:
-        return Proxy("127.0.0.1", self._port)
+    def _proxy(self) -> TcpProxy:
+        return TcpProxy("127.0.0.1", self._port)
 
-    def _start_worker(self, proxy: Proxy) -> WorkerProcess:
+    def _start_worker(self, proxy: TcpProxy) -> WorkerProcess:
         url = f"http://127.0.0.1:{proxy.port}"
         return self._fleet.start(url=url, ready=False, kind=RemoteWorker, key=self._key, concurrency=20)
 
@@ -284,8 +291,8 @@ def _every_acknowledged_job_ended_once(db, record):
     children = {
         job_id for (job_id,) in db.execute("select id from posthouse.jobs where parent_id is not null")
     }
-    strangers = ended.keys() - record.acknowledged - record.unsure - children
-    yield from (f"job {job_id} was not enqueued by this test" for job_id in strangers)
+    unknown = ended.keys() - record.acknowledged - record.unsure - children
+    yield from (f"job {job_id} was not enqueued by this test" for job_id in unknown)
     for (left,) in db.execute("select id from posthouse.jobs where status in ('queued', 'running')"):
         yield f"job {left} has not ended"
 
@@ -321,7 +328,7 @@ def _one_lease_at_a_time(db, record):
 
 
 def _stale_tokens_wrote_nothing(db, record):
-    """A write that landed without its lease would show as an effect without success, or a second effect."""
+    """A write stored without its lease would show as an effect without success, or a second effect."""
     rows = db.execute(
         "select coalesce(h.id, e.job_id), h.status, coalesce(e.n, 0) from "
         "(select * from posthouse.history where payload ->> 'fate' = 'pay') as h full join "
@@ -456,7 +463,9 @@ def main() -> int:
         server = options.url
         if not server:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="posthouse-chaos-"))
-            server = stack.enter_context(ensure(Path(folder), settings={"fsync": "off"})).admin_url_for()
+            server = stack.enter_context(
+                attach_server(Path(folder), settings={"fsync": "off"})
+            ).admin_url_for()
         url = stack.enter_context(testing.database(server))
         print(f"chaos for {options.seconds:g} s, {options.workers} workers, seed {seed}", flush=True)  # noqa: T201
         record, problems = asyncio.run(run(url, options.seconds, seed, options.workers))

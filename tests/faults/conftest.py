@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from fleet import Fleet
 
 import posthouse
-from wire import Proxy
+from support.tcp_proxy import TcpProxy
+from support.worker_processes import Fleet
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def fleet(database):
 @pytest.fixture
 def proxy(database):
     """A wire to Postgres that can be cut. ``proxy.url`` leads through it."""
-    with Proxy.before(database) as proxy:
+    with TcpProxy.for_url(database) as proxy:
         proxy.url = proxy.url_for(database)
         yield proxy
 

@@ -9,14 +9,15 @@ import psycopg
 import pytest
 
 import posthouse
-from poolers import PGBOUNCER, pooling
 from posthouse import insights
 from posthouse.identity import Role, issue_key
 from posthouse.settings import Settings
 from posthouse.storage.connections import connect_async
-from streaming import serving_with, streaming
-from waiting import WAIT_SECONDS
-from workshop import attempts, cancel, eventually, row, status, statuses, working
+from support.event_stream import streaming
+from support.pgbouncer import PGBOUNCER, running_pgbouncer
+from support.server import RunningServer
+from support.waiting import WAIT_SECONDS, eventually
+from support.workers import attempt_outcomes, cancel, job_row, job_status, running_worker, status_counts
 
 LIVENESS, HUNGER, ENDINGS, FOLLOWED = 7701, 7702, 7703, 7706  # the classes of locks that belong to a session
 pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer is not installed")
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer is not inst
 
 @pytest.fixture(scope="module")
 def pooler(server):
-    with pooling(server) as pooler:
+    with running_pgbouncer(server) as pooler:
         yield pooler
 
 
@@ -46,8 +47,8 @@ async def test_the_worker_notices_the_pooler_and_carries_on_by_polling(app, db):
     async def work() -> str:
         return "done"
 
-    async with working(app) as worker:
-        await eventually(lambda: not worker.listener.works, what="the end of listening")
+    async with running_worker(app) as worker:
+        await eventually(lambda: not worker.listener.is_available, what="the end of listening")
         await eventually(lambda: not worker.fetcher.can_receive_wakeups)
         assert await (await work.enqueue()).wait("20s") == "done"
         await eventually(lambda: worker.heartbeat.beats > 2)
@@ -62,7 +63,7 @@ async def test_nothing_stays_locked_in_the_sessions_that_others_use(app, db):
     async def work():
         pass
 
-    async with working(app):
+    async with running_worker(app):
         for _ in range(20):
             await (await work.enqueue()).wait("20s")
         assert _session_locks(db) == []
@@ -78,12 +79,12 @@ async def test_one_and_many_are_enqueued_and_run_through_the_pooler(app, db):
     with_key = await double.using(dedupe_key="k").enqueue(number=4)
     many = await app.client.enqueue_many(double.request({"number": number}) for number in range(1000))
     in_thread = await asyncio.to_thread(double.enqueue_sync, number=8)
-    async with working(app):
+    async with running_worker(app):
         assert await one.wait("20s") == 42
         assert await with_key.wait("20s") == 8
         assert await asyncio.to_thread(in_thread.wait, "20s") == 16
         assert [await handle.wait("20s") for handle in many[-20:]] == list(range(1960, 2000, 2))
-        await eventually(lambda: statuses(db) == {"succeeded": 1003})
+        await eventually(lambda: status_counts(db) == {"succeeded": 1003})
 
 
 async def test_an_enqueue_belongs_to_the_caller_s_transaction(app, db, settings):
@@ -109,12 +110,12 @@ async def test_a_running_job_is_canceled_by_the_next_beat(app, db):
         await asyncio.Event().wait()
 
     handle = await endless.enqueue()
-    async with working(app):
+    async with running_worker(app):
         await started.wait()
         cancel(db, handle.id)
         with pytest.raises(posthouse.JobFailed, match="canceled"):
             await handle.wait("20s")
-    assert status(db, handle.id) == "canceled"
+    assert job_status(db, handle.id) == "canceled"
 
 
 async def test_progress_retries_and_own_commits_work_through_the_pooler(app, db):
@@ -140,14 +141,17 @@ async def test_progress_retries_and_own_commits_work_through_the_pooler(app, db)
     first = [await careful.enqueue() for _ in range(10)]
     second = [await threaded.enqueue() for _ in range(10)]
     third = await stepwise.enqueue()
-    async with working(app):
+    async with running_worker(app):
         for handle in [*first, *second, third]:
             await handle.wait("20s")
     for handle in first:
-        assert attempts(db, handle.id) == [(1, "failed"), (2, "succeeded")]
+        assert attempt_outcomes(db, handle.id) == [(1, "failed"), (2, "succeeded")]
     effects = db.execute("select job_id from effects").fetchall()
     assert sorted(effects) == sorted((handle.id,) for handle in first + second)
-    assert (row(db, third.id)["progress_percent"], row(db, third.id)["current_step"]) == (100, "step 10")
+    assert (job_row(db, third.id)["progress_percent"], job_row(db, third.id)["current_step"]) == (
+        100,
+        "step 10",
+    )
 
 
 async def test_parts_steps_and_the_live_log_work_through_the_pooler(app, db, settings):
@@ -163,14 +167,14 @@ async def test_parts_steps_and_the_live_log_work_through_the_pooler(app, db, set
 
     handle = await stepwise.enqueue()
     connection = await connect_async(settings.database_url, "follower")
-    async with working(app), connection, asyncio.timeout(WAIT_SECONDS):
+    async with running_worker(app), connection, asyncio.timeout(WAIT_SECONDS):
         seen = [line.text async for page in insights.follow_log(connection, handle.id) for line in page]
     assert seen == [f"1.{step}" for step in range(6)] + [f"2.{step}" for step in range(10)]
     assert db.execute("select attempt, count(*) from posthouse.steps group by 1 order by 1").fetchall() == [
         (1, 12),
         (2, 8),
     ]
-    assert row(db, handle.id)["progress_percent"] == 100
+    assert job_row(db, handle.id)["progress_percent"] == 100
     assert _session_locks(db) == []
 
 
@@ -186,7 +190,10 @@ async def test_live_streams_find_changes_without_notifications(app, db, settings
     async with await connect_async(settings.database_url, "test") as connection:
         key = await issue_key(connection, "looks on", Role.TENANT_VIEWER, tenant="default", actor="test")
     headers = {"Authorization": f"Bearer {key}"}
-    async with serving_with(settings) as (url, _), httpx.AsyncClient(base_url=url, headers=headers) as client:
+    async with (
+        RunningServer(settings) as server,
+        httpx.AsyncClient(base_url=server.url, headers=headers) as client,
+    ):
         async with streaming(client) as stream:
             later = await talk.using(delay="1h").enqueue()
             await stream.until(lambda s: s.statuses(later.id) == ["queued"])
@@ -196,7 +203,7 @@ async def test_live_streams_find_changes_without_notifications(app, db, settings
                 quick = db.execute("select posthouse.enqueue('talk')").fetchone()[0]
                 cancel(db, quick)
             await stream.until(lambda s: s.statuses(quick) == ["canceled"])
-            async with working(app):
+            async with running_worker(app):
                 handle = await talk.enqueue()
                 async with streaming(client, job=handle.id) as followed:
                     await followed.until(lambda s: s.of("log"))
@@ -216,7 +223,7 @@ async def test_hundreds_of_statements_meet_no_prepared_statement_of_another_sess
         for number in numbers:
             assert await (await work.enqueue(number=number)).wait("30s") == number
 
-    async with working(app, concurrency=2, poll_seconds=0.02):
+    async with running_worker(app, concurrency=2, poll_seconds=0.02):
         await asyncio.gather(*(in_turn(range(start, start + 15)) for start in range(0, 60, 15)))
     # At most four jobs were there at a time: so there were many claims.
     (claims,) = db.execute("select count(distinct token) from posthouse.history").fetchone()
@@ -235,7 +242,7 @@ async def test_jobs_of_a_killed_process_come_back_when_their_lease_is_over(app, 
     fleet.start(url=settings.database_url)
     for handle in handles:
         assert await handle.wait("30s") == "released"
-        assert attempts(db, handle.id) == [(1, "lost"), (2, "succeeded")]
+        assert attempt_outcomes(db, handle.id) == [(1, "lost"), (2, "succeeded")]
 
 
 async def test_with_a_direct_url_workers_are_woken_and_watched_again(app, db, database):
@@ -243,11 +250,11 @@ async def test_with_a_direct_url_workers_are_woken_and_watched_again(app, db, da
     async def work() -> str:
         return "done"
 
-    async with working(app, keeper=False, direct_url=database, poll_seconds=600) as worker:
+    async with running_worker(app, keeper=False, direct_url=database, poll_seconds=600) as worker:
         await eventually(lambda: worker.fetcher._wants_wakeup, what="the wish to be woken")
         await eventually(lambda: LIVENESS in {kind for kind, _ in _session_locks(db)})
         assert db.execute("select watched from posthouse.workers").fetchall() == [(True,)]
-        assert worker.listener.works
+        assert worker.listener.is_available
         for _ in range(20):  # through each of the pooler's sessions, and more than once
             worker.fetcher._pause = 600  # it would not look again by itself while the test lasts
             assert await (await work.enqueue()).wait("60s") == "done"
@@ -270,7 +277,7 @@ async def test_with_a_direct_url_the_jobs_of_a_killed_process_come_back_before_t
         files.go_on()
         fleet.start(**patient)
         assert await handle.wait("30s") == "released"
-        assert attempts(db, handle.id) == [(1, "lost"), (2, "succeeded")]
+        assert attempt_outcomes(db, handle.id) == [(1, "lost"), (2, "succeeded")]
 
 
 def _session_locks(db):

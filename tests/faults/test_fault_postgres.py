@@ -13,10 +13,11 @@ import pytest
 import posthouse
 from posthouse import testing
 from posthouse.settings import Settings
-from posthouse.storage.embedded import ensure
+from posthouse.storage.embedded import attach_server
 from posthouse.storage.embedded.layout import locate
 from posthouse.storage.embedded.process import is_alive
-from workshop import attempts, eventually, eventually_sync, row, statuses, working
+from support.waiting import eventually, eventually_sync
+from support.workers import attempt_outcomes, job_row, running_worker, status_counts
 
 LIVENESS = 7701  # the class of the locks that live workers hold
 ROUNDS = 2
@@ -38,7 +39,7 @@ class Postgres:
 
     def start(self):
         settings = {"fsync": "off", "shared_buffers": "16MB"}
-        embedded = self._handles.enter_context(ensure(self._layout.root, settings=settings))
+        embedded = self._handles.enter_context(attach_server(self._layout.root, settings=settings))
         self.server = embedded.admin_url_for()
 
     def stop_at_once(self):
@@ -151,7 +152,9 @@ async def test_acknowledged_jobs_run_exactly_once_while_postgres_keeps_crashing(
 
     with postgres.connect() as db:
         total = len(enqueued.ids)
-        await eventually(lambda: statuses(db) == {"succeeded": total}, 40, f"the success of {total} jobs")
+        await eventually(
+            lambda: status_counts(db) == {"succeeded": total}, 40, f"the success of {total} jobs"
+        )
         assert _column(db, "select id from posthouse.jobs") == sorted(enqueued.ids)
         assert _column(db, "select job_id from effects") == sorted(enqueued.with_effect)
         assert max(_column(db, "select attempt from posthouse.attempts")) <= ATTEMPTS
@@ -175,7 +178,7 @@ async def test_jobs_of_live_workers_are_not_rescued_after_an_outage_longer_than_
         return number
 
     handles = [await patient.enqueue(number=number) for number in range(5)]
-    async with working(app, concurrency=3) as worker:
+    async with running_worker(app, concurrency=3) as worker:
         await eventually(lambda: len(runs) == 3)
         await asyncio.to_thread(postgres.stop_at_once)
         # A handler ends when its lease may be over: it must not go on while others may have the job.
@@ -187,9 +190,9 @@ async def test_jobs_of_live_workers_are_not_rescued_after_an_outage_longer_than_
             for handle in handles:
                 await handle.wait("30s")
             for handle in handles:
-                job = row(db, handle.id)
+                job = job_row(db, handle.id)
                 assert (job["status"], job["crashes"], job["attempt_count"]) == ("succeeded", 0, 1)
-                assert "lost" not in {outcome for _, outcome in attempts(db, handle.id)}
+                assert "lost" not in {outcome for _, outcome in attempt_outcomes(db, handle.id)}
 
 
 async def test_outcomes_during_an_outage_of_postgres_are_written_afterwards(postgres, settings, app):
@@ -202,7 +205,7 @@ async def test_outcomes_during_an_outage_of_postgres_are_written_afterwards(post
         return "done meanwhile"
 
     handle = await steady.enqueue()
-    async with working(app, heartbeat_seconds=5, lease_seconds=30) as worker:
+    async with running_worker(app, heartbeat_seconds=5, lease_seconds=30) as worker:
         await started.wait()
         await asyncio.to_thread(postgres.stop_at_once)
         go.set()
@@ -210,7 +213,7 @@ async def test_outcomes_during_an_outage_of_postgres_are_written_afterwards(post
         await asyncio.to_thread(postgres.start)
         assert await handle.wait("20s") == "done meanwhile"
     with postgres.connect() as db:
-        assert attempts(db, handle.id) == [(1, "succeeded")]
+        assert attempt_outcomes(db, handle.id) == [(1, "succeeded")]
 
 
 async def test_a_worker_takes_up_everything_again_after_a_restart(postgres, app):
@@ -220,7 +223,7 @@ async def test_a_worker_takes_up_everything_again_after_a_restart(postgres, app)
     async def work() -> str:
         return "done"
 
-    async with working(app, keeper=False, poll_seconds=600) as worker:
+    async with running_worker(app, keeper=False, poll_seconds=600) as worker:
         assert await (await work.enqueue()).wait("20s") == "done"
         for _ in range(2):
             await asyncio.to_thread(postgres.stop_at_once)
@@ -260,7 +263,7 @@ async def test_connections_that_died_in_the_handlers_pool_cost_no_attempt(postgr
         for handle in handles:
             await handle.wait("30s")
 
-    async with working(app, heartbeat_seconds=2, lease_seconds=30):
+    async with running_worker(app, heartbeat_seconds=2, lease_seconds=30):
         await run_all()
         await asyncio.to_thread(postgres.stop_at_once)
         await asyncio.to_thread(postgres.start)
@@ -289,7 +292,7 @@ async def test_an_idle_transaction_that_pins_the_horizon_stops_no_work(postgres,
             assert await testing.drain(app) == {"succeeded": 301}
         assert idle.execute("select count(*) from posthouse.jobs").fetchone() == (0,), "it sees the past"
         with postgres.connect() as db:
-            assert statuses(db) == {"succeeded": 3 * 301}
+            assert status_counts(db) == {"succeeded": 3 * 301}
 
 
 def _column(db, statement):

@@ -3,14 +3,14 @@
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import chaos
-import errands
 import pytest
 
 from posthouse.dispatch import connection, reader
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings
-from waiting import eventually
-from wire import Proxy
+from support import fault_jobs
+from support.tcp_proxy import TcpProxy
+from support.waiting import eventually
 
 
 @asynccontextmanager
@@ -65,7 +65,7 @@ class Fleet:
             stack.push_async_callback(keeper.stop)
             options = {name: getattr(self.settings, name) for name in OPTIONS}
             for _ in range(3):
-                worker = await errands.app.worker(**options)
+                worker = await fault_jobs.app.worker(**options)
                 await worker.start()
                 self.workers.append(worker)
                 stack.push_async_callback(worker.stop)
@@ -99,7 +99,7 @@ OPTIONS = (
 
 @pytest.fixture
 def proxy(redis_server):
-    with Proxy("127.0.0.1", redis_server.port) as proxy:
+    with TcpProxy("127.0.0.1", redis_server.port) as proxy:
         yield proxy
 
 
@@ -163,7 +163,7 @@ def test_the_pause_of_the_breaker_grows_and_ends():
     assert circuit.state == "open"
     assert circuit.openings == 1
     assert pauses[0] <= connection.FIRST_PAUSE < pauses[5]
-    assert max(pauses) <= connection.LONGEST_PAUSE
+    assert max(pauses) <= connection.MAX_PAUSE
     circuit.retry()
     assert circuit.state == "half-open"
     circuit.succeeded()

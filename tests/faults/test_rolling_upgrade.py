@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 import posthouse
-import stable
-from commandline import Commands
-from waiting import eventually_sync as eventually
+from fixtures.cli import Commands
+from support import forkserver
+from support.waiting import eventually_sync
 
 APP = """
 import posthouse
@@ -62,14 +62,14 @@ def newer(tmp_path_factory):
     )
     edit(
         storage / "functions" / "claim.sql",
-        ("p_least integer default 0\n)", "p_least integer default 0, p_color text default 'red'\n)"),
+        ("p_min_jobs integer default 0\n)", "p_min_jobs integer default 0, p_color text default 'red'\n)"),
         (
             "attempt_count := attempt_count + 1\n",
             "attempt_count := attempt_count + 1\n        color := p_color\n",
         ),
     )
     edit(
-        storage / "functions" / "finish.sql", ("out landed uuid[], ", "out made_up text, out landed uuid[], ")
+        storage / "functions" / "finish.sql", ("out stored uuid[], ", "out made_up text, out stored uuid[], ")
     )
     edit(storage / "migrations.py", ('version("posthouse")', '"0.2.0"'))
     return folder
@@ -109,7 +109,10 @@ def of_version(tmp_path, database, newer):
     both = {
         "old": Commands(tmp_path, POSTHOUSE_DATABASE_URL=database),
         "new": Commands(
-            tmp_path, POSTHOUSE_DATABASE_URL=database, PYTHONPATH=str(newer), **{stable.FRESH: "1"}
+            tmp_path,
+            POSTHOUSE_DATABASE_URL=database,
+            PYTHONPATH=str(newer),
+            **{forkserver.NEW_INTERPRETER: "1"},
         ),
     }
     both["old"].write_app(text=APP)
@@ -141,23 +144,25 @@ def test_workers_of_two_versions_share_a_database_before_and_after_the_migration
         start("old-1")
         start("old-2")
         start("new-1")
-        eventually(lambda: all(ended(name) for name in running), what="jobs of both versions, before")
+        eventually_sync(lambda: all(ended(name) for name in running), what="jobs of both versions, before")
         migrated = of_version["new"]("migrate")
         assert migrated.code == 0, migrated.err
         assert "applied 0010 color" in migrated.out
-        eventually(lambda: all(ended(name, "red") for name in running), what="jobs of both versions, after")
+        eventually_sync(
+            lambda: all(ended(name, "red") for name in running), what="jobs of both versions, after"
+        )
         assert running["old-1"].stop() == 0
         start("new-2")
-        eventually(lambda: ended("new-2", "red"))
+        eventually_sync(lambda: ended("new-2", "red"))
         assert running["old-2"].stop() == 0
         start("old-3")
-        eventually(
+        eventually_sync(
             lambda: ended("old-3", "red"), what="a job of old code that was started after the migration"
         )
         assert of_version["old"]("migrate").code == 0
     assert load.errors == []
     left = "select count(*) from posthouse.jobs where kind = 'work' and status <> 'succeeded'"
-    eventually(lambda: db.execute(left).fetchone() == (0,), what="the end of all jobs")
+    eventually_sync(lambda: db.execute(left).fetchone() == (0,), what="the end of all jobs")
     ids = db.execute("select id from posthouse.history where kind = 'work'").fetchall()
     assert sorted(row[0] for row in ids) == sorted(load.accepted)
     assert db.execute("select sum(crashes) from posthouse.history").fetchone() == (0,)

@@ -15,9 +15,9 @@ from posthouse.cli.run_server import ServerProcess
 from posthouse.errors import DatabaseUnavailable, InvalidDefinition
 from posthouse.settings import Settings
 from posthouse.storage.connections import connect_sync
-from posthouse.storage.embedded import ensure
+from posthouse.storage.embedded import attach_server
 from posthouse.storage.migrations import migrate
-from workshop import eventually
+from support.waiting import eventually
 
 RETRYING = "start-up failed, retrying"
 
@@ -44,10 +44,10 @@ async def started(app):
 
 async def test_a_worker_waits_for_a_database_that_is_away(proxy, caplog):
     caplog.set_level(logging.WARNING)
-    proxy.refuse()
+    proxy.refuse_connections()
     starting = asyncio.create_task(started(an_app(proxy.url)))
     await eventually(lambda: len(retries(caplog)) >= 2, what="two attempts")
-    proxy.allow()
+    proxy.accept_connections()
     worker = await asyncio.wait_for(starting, 60)
     await worker.stop()
     assert all(record.exc_info is None for record in retries(caplog))
@@ -67,12 +67,12 @@ async def test_a_worker_waits_for_a_lock_on_the_definitions(database, db, caplog
 
 async def test_a_server_waits_for_a_database_that_is_away(proxy, caplog):
     caplog.set_level(logging.WARNING)
-    proxy.refuse()
+    proxy.refuse_connections()
     serving = ServerProcess(Settings(database_url=proxy.url))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         starting = asyncio.create_task(serving.start(listening))
         await eventually(lambda: retries(caplog), what="an attempt")
-        proxy.allow()
+        proxy.accept_connections()
         await asyncio.wait_for(starting, 60)
         await serving.stop()
 
@@ -93,7 +93,7 @@ async def test_a_definition_that_the_database_refuses_ends_the_start(database, d
 
 
 def test_sigterm_ends_a_worker_that_waits_for_the_database(fleet, proxy):
-    proxy.refuse()
+    proxy.refuse_connections()
     accepted = proxy.accepted
     worker = fleet.start(url=proxy.url, ready=False)
     deadline = time.monotonic() + 60
@@ -128,7 +128,7 @@ async def test_a_worker_stops_in_time_though_the_database_is_away(proxy):
     worker = await started(app)
     await app.client.enqueue("stubborn", {})
     await asyncio.wait_for(holding.wait(), 60)
-    proxy.refuse()
+    proxy.refuse_connections()
     await asyncio.wait_for(worker.stop(0), 15)
     enough.set()
     await app.close()
@@ -136,7 +136,7 @@ async def test_a_worker_stops_in_time_though_the_database_is_away(proxy):
 
 def test_first_migrations_of_two_databases_do_not_fail_each_other(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fresh")
-    with ensure(folder, settings={"fsync": "off", "shared_buffers": "16MB"}) as server:
+    with attach_server(folder, settings={"fsync": "off", "shared_buffers": "16MB"}) as server:
         names = [f"fresh_{number}" for number in range(3)]
         with connect_sync(server.url, "test") as admin:
             for name in names:
@@ -148,4 +148,4 @@ def test_first_migrations_of_two_databases_do_not_fail_each_other(tmp_path_facto
 def migrated(url, name):
     with connect_sync(psycopg.conninfo.make_conninfo(url, dbname=name), "test") as connection:
         migrate(connection)
-        assert connection.execute("select posthouse.unguarded()").fetchone() == (None,)
+        assert connection.execute("select posthouse.missing_isolation()").fetchone() == (None,)

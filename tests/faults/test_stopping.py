@@ -8,9 +8,9 @@ from contextlib import suppress
 
 import pytest
 
-import stable
 from posthouse.waiting import end_tasks
-from waiting import WAIT_SECONDS, eventually_sync
+from support import forkserver
+from support.waiting import WAIT_SECONDS, eventually_sync
 
 STUCK = """
 import asyncio, time
@@ -31,7 +31,9 @@ shutdown.run_event_loop(main())
 def start(*words, **settings):
     env = {name: value for name, value in os.environ.items() if not name.startswith("POSTHOUSE_")}
     given = {f"POSTHOUSE_{name.upper()}": str(value) for name, value in settings.items()}
-    return stable.start(["-m", "posthouse", *words], env={**env, **given, "POSTHOUSE_DRAIN_SECONDS": "0"})
+    return forkserver.start_python(
+        ["-m", "posthouse", *words], env={**env, **given, "POSTHOUSE_DRAIN_SECONDS": "0"}
+    )
 
 
 def stopped(process):
@@ -67,7 +69,7 @@ def test_sigterm_ends_a_remote_worker_whose_server_is_silent():
 
 
 def test_a_process_that_cannot_stop_in_order_ends():
-    with stable.start(["-c", STUCK], stdout=subprocess.PIPE) as process:
+    with forkserver.start_python(["-c", STUCK], stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == "ready\n"
         assert stopped(process) == 1
 

@@ -4,7 +4,8 @@ import asyncio
 import time
 
 import posthouse
-from workshop import attempts, eventually, row, status, statuses
+from support.waiting import eventually
+from support.workers import attempt_outcomes, job_row, job_status, status_counts
 
 
 def _crashes(db):
@@ -20,57 +21,57 @@ async def test_a_claim_whose_reply_is_lost_still_runs_and_only_once(fleet, proxy
     """The worker asks again with the same token, and hears what it had been given."""
     worker = fleet.start(url=proxy.url, lease_seconds=60, heartbeat_seconds=5, keeper=False)
     assert client.wait(client.enqueue("quick", {"number": 1}).id, "20s") == 1
-    proxy.swallow_next_reply_containing(b"lost-claim")
+    proxy.drop_next_reply_containing(b"lost-claim")
     handle = client.enqueue("hold", {"started": files.started, "until": files.until}, subject="lost-claim")
     files.go_on()
     assert client.wait(handle.id, "30s") == "released"
     await eventually(lambda: proxy.swallowed == 1)
     assert files.starts() == [worker.pid]
-    assert attempts(db, handle.id) == [(1, "succeeded")]
+    assert attempt_outcomes(db, handle.id) == [(1, "succeeded")]
 
 
 async def test_a_completion_whose_reply_is_lost_completes_once(fleet, proxy, client, db):
     fleet.start(url=proxy.url, lease_seconds=60, heartbeat_seconds=5, keeper=False)
     assert client.wait(client.enqueue("quick", {"number": 1}).id, "20s") == 1
-    proxy.swallow_reply_to(b"424242")
+    proxy.drop_reply_to(b"424242")
     handle = client.enqueue("quick", {"number": 424242})
     assert client.wait(handle.id, "30s") == 424242
     await eventually(lambda: proxy.swallowed == 1)
     assert client.wait(client.enqueue("quick", {"number": 2}).id, "20s") == 2
-    assert attempts(db, handle.id) == [(1, "succeeded")]
+    assert attempt_outcomes(db, handle.id) == [(1, "succeeded")]
 
 
 async def test_a_commit_whose_reply_is_lost_has_its_effect_once(fleet, proxy, client, db, effects):
     """The handler fails, for all it knows; the report of that failure finds the job completed."""
     fleet.start(url=proxy.url, lease_seconds=60, heartbeat_seconds=5)
     assert client.wait(client.enqueue("quick", {"number": 1}).id, "20s") == 1
-    proxy.swallow_reply_to(b"COMMIT")
+    proxy.drop_reply_to(b"COMMIT")
     handle = client.enqueue("pay", {})
     client.wait(handle.id, "30s")
     await eventually(lambda: proxy.swallowed == 1)
     assert client.wait(client.enqueue("quick", {"number": 2}).id, "20s") == 2
-    assert attempts(db, handle.id) == [(1, "succeeded")]
+    assert attempt_outcomes(db, handle.id) == [(1, "succeeded")]
     assert effects() == {handle.id: 1}
 
 
 async def test_a_failure_whose_reply_is_lost_counts_once(fleet, proxy, client, db):
     fleet.start(url=proxy.url, lease_seconds=60, heartbeat_seconds=5)
     assert client.wait(client.enqueue("quick", {"number": 1}).id, "20s") == 1
-    proxy.swallow_reply_to(b"at first it does not work")
+    proxy.drop_reply_to(b"at first it does not work")
     handle = client.enqueue("errand", {"fate": "retry", "seconds": 0})
     assert client.wait(handle.id, "30s") == "retry"
     await eventually(lambda: proxy.swallowed == 1)
-    assert attempts(db, handle.id) == [(1, "failed"), (2, "succeeded")]
+    assert attempt_outcomes(db, handle.id) == [(1, "failed"), (2, "succeeded")]
 
 
 async def test_follow_ups_of_a_completion_whose_reply_is_lost_are_stored_once(fleet, proxy, client, db):
     fleet.start(url=proxy.url, lease_seconds=60, heartbeat_seconds=5)
     assert client.wait(client.enqueue("quick", {"number": 1}).id, "20s") == 1
-    proxy.swallow_reply_to(b"posthouse.succeed_with")
+    proxy.drop_reply_to(b"posthouse.succeed_with")
     handle = client.enqueue("errand", {"fate": "follow", "seconds": 0})
     assert client.wait(handle.id, "30s") == "follow"
     await eventually(lambda: proxy.swallowed == 1)
-    await eventually(lambda: statuses(db) == {"succeeded": 3})
+    await eventually(lambda: status_counts(db) == {"succeeded": 3})
     children = db.execute("select count(*) from posthouse.jobs where parent_id = %s", (handle.id,))
     assert children.fetchone() == (1,)
 
@@ -83,10 +84,10 @@ async def test_a_worker_whose_connections_are_cut_all_the_time_gets_everything_d
         posthouse.Request(kind="pay", payload={"seconds": 0.02}, max_attempts=50) for _ in range(100)
     )
     deadline = time.monotonic() + 2
-    while time.monotonic() < deadline and statuses(db) != {"succeeded": 100}:
-        proxy.cut()
+    while time.monotonic() < deadline and status_counts(db) != {"succeeded": 100}:
+        proxy.disconnect_all()
         await asyncio.sleep(0.15)
-    await eventually(lambda: statuses(db) == {"succeeded": 100}, 40)
+    await eventually(lambda: status_counts(db) == {"succeeded": 100}, 40)
     # Not that none was declared dead: with this many cuts, a slow machine may be silent for a second.
     assert effects() == {handle.id: 1 for handle in handles}
 
@@ -101,28 +102,28 @@ async def test_a_worker_cut_off_stops_its_work_before_the_lease_is_given_away(
     proxy.pause()
     other = fleet.start()
     await eventually(lambda: files.endings() == 1)
-    assert status(db, handle.id) == "running", "it ended its work while the lease was still its own"
+    assert job_status(db, handle.id) == "running", "it ended its work while the lease was still its own"
     await eventually(lambda: files.starts() == [cut_off.pid, other.pid])
     proxy.resume()
     files.go_on()
     assert client.wait(handle.id, "20s") == "released"
-    assert attempts(db, handle.id) == [(1, "lost"), (2, "succeeded")]
+    assert attempt_outcomes(db, handle.id) == [(1, "lost"), (2, "succeeded")]
 
 
 async def test_a_worker_cut_off_and_let_in_again_goes_on_working(fleet, proxy, client, db, files):
     worker = fleet.start(url=proxy.url, lease_seconds=3)
     assert client.wait(client.enqueue("quick", {"number": 1}).id, "20s") == 1
-    proxy.refuse()
+    proxy.refuse_connections()
     waiting = client.enqueue("quick", {"number": 2})
     before = proxy.accepted
     await eventually(lambda: proxy.accepted > before + 5)  # it tries again and again
-    assert status(db, waiting.id) == "queued"
-    proxy.allow()
+    assert job_status(db, waiting.id) == "queued"
+    proxy.accept_connections()
     assert client.wait(waiting.id, "20s") == 2
     assert worker.alive
     worker.terminate()
     assert worker.wait() == 0
-    assert row(db, waiting.id)["crashes"] == 0
+    assert job_row(db, waiting.id)["crashes"] == 0
 
 
 async def test_a_blip_shorter_than_the_lease_costs_no_job(fleet, proxy, client, db, files):
@@ -140,10 +141,10 @@ async def test_a_blip_shorter_than_the_lease_costs_no_job(fleet, proxy, client, 
     )
     proxy.resume()
     files.go_on()
-    await eventually(lambda: statuses(db) == {"succeeded": 6})
+    await eventually(lambda: status_counts(db) == {"succeeded": 6})
     assert files.endings() == 0
     assert _crashes(db) == 0
-    assert {tuple(attempts(db, handle.id)) for handle in handles} == {((1, "succeeded"),)}
+    assert {tuple(attempt_outcomes(db, handle.id)) for handle in handles} == {((1, "succeeded"),)}
 
 
 async def test_a_worker_that_cannot_come_back_stops_its_work_before_the_job_is_given_away(
@@ -154,6 +155,6 @@ async def test_a_worker_that_cannot_come_back_stops_its_work_before_the_job_is_g
     _hold(client, files)
     await eventually(files.starts)
     other = fleet.start(lease_seconds=20, heartbeat_seconds=1)
-    proxy.refuse()
+    proxy.refuse_connections()
     await eventually(lambda: files.starts() == [cut_off.pid, other.pid])
     assert files.endings() == 1

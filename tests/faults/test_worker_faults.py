@@ -6,7 +6,8 @@ import pytest
 
 import posthouse
 from posthouse.keeper.keeper import Keeper
-from workshop import attempts, cancel, eventually, row, status, statuses
+from support.waiting import eventually
+from support.workers import attempt_outcomes, cancel, job_row, job_status, status_counts
 
 
 def _crashes(db):
@@ -38,10 +39,10 @@ async def test_jobs_of_a_killed_worker_run_elsewhere_and_nothing_is_doubled(flee
     first.kill()
     await eventually(lambda: files.starts().count(second.pid) == 10)
     files.go_on()
-    await eventually(lambda: statuses(db) == {"succeeded": 10})
+    await eventually(lambda: status_counts(db) == {"succeeded": 10})
     for handle in handles:
-        assert attempts(db, handle.id) == [(1, "lost"), (2, "succeeded")]
-        assert row(db, handle.id)["crashes"] == 1
+        assert attempt_outcomes(db, handle.id) == [(1, "lost"), (2, "succeeded")]
+        assert job_row(db, handle.id)["crashes"] == 1
     buried = db.execute("select pid from posthouse.workers where stopped_at is not null").fetchall()
     assert buried == [(first.pid,)]
 
@@ -50,19 +51,19 @@ async def test_a_stalled_worker_s_late_completion_changes_nothing(fleet, client,
     """Stopped past its lease, then let go on."""
     first = fleet.start(keeper=False)
     handle = client.enqueue("pay", {"seconds": 1.0})
-    await eventually(lambda: status(db, handle.id) == "running")
+    await eventually(lambda: job_status(db, handle.id) == "running")
     first.pause()
     second = fleet.start()
-    await eventually(lambda: status(db, handle.id) == "succeeded")
+    await eventually(lambda: job_status(db, handle.id) == "succeeded")
     first.resume()
     # It has to notice, and to be of use again.
     second.terminate()
     assert second.wait() == 0
     later = client.enqueue("quick", {"number": 7})
     assert client.wait(later.id, "20s") == 7
-    assert attempts(db, handle.id) == [(1, "lost"), (2, "succeeded")]
+    assert attempt_outcomes(db, handle.id) == [(1, "lost"), (2, "succeeded")]
     assert effects() == {handle.id: 1}
-    assert row(db, handle.id)["crashes"] == 1
+    assert job_row(db, handle.id)["crashes"] == 1
 
 
 async def test_a_worker_that_was_stopped_and_lost_its_job_gets_it_again_itself(
@@ -75,13 +76,13 @@ async def test_a_worker_that_was_stopped_and_lost_its_job_gets_it_again_itself(
     keeper = Keeper(settings.database_url, settings)
     await keeper.start()
     worker.pause()
-    await eventually(lambda: status(db, handle.id) == "queued")
+    await eventually(lambda: job_status(db, handle.id) == "queued")
     worker.resume()
     await eventually(lambda: len(files.starts()) == 2)
     files.go_on()
-    await eventually(lambda: status(db, handle.id) == "succeeded")
+    await eventually(lambda: job_status(db, handle.id) == "succeeded")
     await keeper.stop()
-    assert attempts(db, handle.id) == [(1, "lost"), (2, "succeeded")]
+    assert attempt_outcomes(db, handle.id) == [(1, "lost"), (2, "succeeded")]
 
 
 async def test_a_worker_stopped_for_less_than_its_lease_loses_nothing(fleet, client, db, files):
@@ -94,8 +95,8 @@ async def test_a_worker_stopped_for_less_than_its_lease_loses_nothing(fleet, cli
     await eventually(lambda: len(_beats(db) - before) >= 5)  # of the other worker
     worker.resume()
     files.go_on()
-    await eventually(lambda: statuses(db) == {"succeeded": 4})
-    assert {row(db, handle.id)["crashes"] for handle in handles} == {0}
+    await eventually(lambda: status_counts(db) == {"succeeded": 4})
+    assert {job_row(db, handle.id)["crashes"] for handle in handles} == {0}
 
 
 @pytest.mark.parametrize("how", [pytest.param("exit", marks=pytest.mark.soak), "segfault"])
@@ -110,15 +111,15 @@ async def test_a_poison_job_is_a_dead_letter_and_its_neighbours_all_succeed(flee
             if not worker.alive:
                 fleet.workers.remove(worker)
                 fleet.start(ready=False, concurrency=10)
-        return set(statuses(db)) == {"succeeded", "dead_letter"}
+        return set(status_counts(db)) == {"succeeded", "dead_letter"}
 
     await eventually(keep_up, 60)
-    assert statuses(db) == {"succeeded": 40, "dead_letter": 1}
-    job = row(db, poison.id)
+    assert status_counts(db) == {"succeeded": 40, "dead_letter": 1}
+    job = job_row(db, poison.id)
     assert (job["status"], job["crashes"], job["error"]["type"]) == ("dead_letter", 3, "Poison")
     assert job["payload"] == {"how": how}
-    assert attempts(db, poison.id) == [(1, "lost"), (2, "lost"), (3, "lost")]
-    assert max(row(db, handle.id)["crashes"] for handle in neighbours) < 3
+    assert attempt_outcomes(db, poison.id) == [(1, "lost"), (2, "lost"), (3, "lost")]
+    assert max(job_row(db, handle.id)["crashes"] for handle in neighbours) < 3
 
 
 async def test_sigterm_with_a_hundred_running_jobs(fleet, client, db, files, tmp_path):
@@ -128,21 +129,21 @@ async def test_sigterm_with_a_hundred_running_jobs(fleet, client, db, files, tmp
     payload = {"started": files.started, "until": str(done)}
     ending = [client.enqueue("hold", payload) for _ in range(50)]
     staying = [_hold(client, files) for _ in range(50)]
-    await eventually(lambda: statuses(db).get("running") == 100)
+    await eventually(lambda: status_counts(db).get("running") == 100)
     waiting = [_hold(client, files) for _ in range(20)]
     worker.terminate()
     done.touch()
     assert worker.wait() == 0
-    assert {status(db, handle.id) for handle in ending} == {"succeeded"}
+    assert {job_status(db, handle.id) for handle in ending} == {"succeeded"}
     for handle in staying:
-        job = row(db, handle.id)
+        job = job_row(db, handle.id)
         assert (job["status"], job["attempt_count"], job["crashes"]) == ("queued", 0, 0)
-        assert attempts(db, handle.id) == [(1, "released")]
-    assert {row(db, handle.id)["attempt_count"] for handle in waiting} == {0}
-    assert statuses(db) == {"succeeded": 50, "queued": 70}
+        assert attempt_outcomes(db, handle.id) == [(1, "released")]
+    assert {job_row(db, handle.id)["attempt_count"] for handle in waiting} == {0}
+    assert status_counts(db) == {"succeeded": 50, "queued": 70}
     files.go_on()
     fleet.start()
-    await eventually(lambda: statuses(db) == {"succeeded": 120})
+    await eventually(lambda: status_counts(db) == {"succeeded": 120})
     assert _crashes(db) == 0
 
 
@@ -153,7 +154,7 @@ async def test_a_second_signal_cuts_the_drain_short(fleet, client, db, files):
     worker.terminate()
     worker.process.send_signal(signal.SIGINT)  # another one: two of the same could arrive as one
     assert worker.wait() == 0
-    assert (status(db, handle.id), row(db, handle.id)["attempt_count"]) == ("queued", 0)
+    assert (job_status(db, handle.id), job_row(db, handle.id)["attempt_count"]) == ("queued", 0)
 
 
 async def test_a_thread_that_never_returns_does_not_keep_a_stopping_worker(fleet, client, db, files):
@@ -162,7 +163,7 @@ async def test_a_thread_that_never_returns_does_not_keep_a_stopping_worker(fleet
     await eventually(files.starts)
     worker.terminate()
     assert worker.wait() == 0
-    assert (status(db, handle.id), row(db, handle.id)["attempt_count"]) == ("queued", 0)
+    assert (job_status(db, handle.id), job_row(db, handle.id)["attempt_count"]) == ("queued", 0)
 
 
 async def test_a_blocked_loop_keeps_its_lease(fleet, client, db, files):
@@ -170,7 +171,7 @@ async def test_a_blocked_loop_keeps_its_lease(fleet, client, db, files):
     fleet.start(2)
     handle = client.enqueue("block", {"started": files.started, "seconds": 3.2})
     assert client.wait(handle.id, "30s") == "done"
-    assert attempts(db, handle.id) == [(1, "succeeded")]
+    assert attempt_outcomes(db, handle.id) == [(1, "succeeded")]
     assert _crashes(db) == 0
     assert len(files.starts()) == 1
 
@@ -182,8 +183,8 @@ async def test_a_blocked_loop_is_ended_by_its_timeout(fleet, client, db, files, 
     payload = {"started": files.started, "seconds": 60}
     handle = client.enqueue(how, payload, timeout="500ms", max_attempts=1)
     other = client.enqueue("quick", {"number": 1})
-    await eventually(lambda: status(db, handle.id) == "dead_letter")
-    assert attempts(db, handle.id) == [(1, "timeout")]
+    await eventually(lambda: job_status(db, handle.id) == "dead_letter")
+    assert attempt_outcomes(db, handle.id) == [(1, "timeout")]
     assert client.wait(other.id, "20s") == 1
     assert _crashes(db) == 0
 
@@ -193,7 +194,7 @@ async def test_a_cancellation_reaches_the_process_that_runs_the_job(fleet, clien
     handle = _hold(client, files, "watched_hold")
     await eventually(files.starts)
     assert cancel(db, handle.id) == "canceling"
-    await eventually(lambda: status(db, handle.id) == "canceled")
+    await eventually(lambda: job_status(db, handle.id) == "canceled")
     assert files.endings() == 1
 
 
@@ -209,6 +210,6 @@ async def test_workers_that_come_and_go_lose_and_double_nothing(fleet, client, d
         old.process.send_signal(signal.SIGTERM)
         assert old.wait() == 0
         fleet.workers.remove(old)
-    await eventually(lambda: statuses(db) == {"succeeded": 200}, 60)
+    await eventually(lambda: status_counts(db) == {"succeeded": 200}, 60)
     assert effects() == {handle.id: 1 for handle in handles}
     assert _crashes(db) == 0

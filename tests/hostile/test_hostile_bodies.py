@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from hostilekit import answered
+
+from support.hostile import answered
 
 MEGABYTE = 1_000_000
 WRITES = [

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 import jwt
 import pytest
-from hostilekit import answered, served
 
 from posthouse import testing
 from posthouse.settings import Settings
+from support.hostile import HostileServer, answered
 
 SECRET = "only-in-tests-" * 3
 LOGIN = "/api/v1/session"
@@ -30,7 +30,7 @@ def database(server):
 def impatient(database):
     """A server with short time limits."""
     settings = Settings(database_url=database, body_timeout_seconds=0.3, header_timeout_seconds=0.3)
-    with served(settings) as site:
+    with HostileServer(settings) as site:
         yield site
 
 
@@ -40,10 +40,10 @@ def limited(database):
     settings = Settings(
         database_url=database,
         keys_per_tenant=4,
-        sse_clients_per_tenant=3,
+        max_streams_per_tenant=3,
         metrics_hosts="metrics.internal, other.internal",
     )
-    with served(settings) as site:
+    with HostileServer(settings) as site:
         yield site
 
 
@@ -88,10 +88,12 @@ def guesses(site, count):
 
 
 def test_a_forged_address_does_not_evade_the_limit_of_logins(database):
-    with served(Settings(database_url=database, auth_failures=5)) as direct:
+    with HostileServer(Settings(database_url=database, auth_failures_per_minute=5)) as direct:
         assert guesses(direct, 8) == [401] * 5 + [429] * 3
-    settings = Settings(database_url=database, auth_failures=5, trusted_proxies="10.9.9.9, 127.0.0.0/8")
-    with served(settings) as behind_proxy:
+    settings = Settings(
+        database_url=database, auth_failures_per_minute=5, trusted_proxies="10.9.9.9, 127.0.0.0/8"
+    )
+    with HostileServer(settings) as behind_proxy:
         assert guesses(behind_proxy, 8) == [401] * 8
 
 
@@ -120,8 +122,8 @@ ODD = {
 
 
 def test_an_odd_token_is_not_a_credential(database):
-    settings = Settings(database_url=database, jwt_secret=SECRET, auth_failures=0)
-    with served(settings) as site:
+    settings = Settings(database_url=database, jwt_secret=SECRET, auth_failures_per_minute=0)
+    with HostileServer(settings) as site:
         assert site.client(key=token()).get("/api/v1/jobs").status_code == 200
         for name, odd in ODD.items():
             assert site.client(key=odd).get("/api/v1/jobs").status_code == 401, name
@@ -177,8 +179,8 @@ def test_a_tenant_has_a_share_of_the_event_streams(limited):
 
 def test_requests_are_limited_by_default_but_not_those_of_workers(database):
     settings = Settings(database_url=database)
-    assert (settings.api_rate, settings.api_burst, settings.keys_per_tenant) == (100, 500, 100)
-    with served(Settings(database_url=database, api_rate=0.001, api_burst=2)) as site:
+    assert (settings.api_requests_per_second, settings.api_burst, settings.keys_per_tenant) == (100, 500, 100)
+    with HostileServer(Settings(database_url=database, api_requests_per_second=0.001, api_burst=2)) as site:
         viewer, worker = site.client("tenant-viewer"), site.client("worker")
         assert [viewer.get("/api/v1/jobs").status_code for _ in range(3)] == [200, 200, 429]
         assert [worker.get("/api/v1/session").status_code for _ in range(5)] == [200] * 5

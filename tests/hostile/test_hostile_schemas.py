@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 from posthouse.core.redaction import MASK, PLAIN, Redactor, Secrets
 from posthouse.core.schema import PayloadSchema
 from posthouse.errors import InvalidDefinition
-from posthouse.heavy import off_loop
+from posthouse.waiting import off_loop
 
 RECURSIVE = {
     "oneOf": [
@@ -82,12 +82,12 @@ def test_ordinary_recursive_schemas_take_deep_and_long_payloads():
     deep = leaf = {"size": 1}
     for _ in range(90):
         deep = {"of": [deep]}
-    assert tree.faults_of(json.dumps({"of": [leaf] * 30_000})) == []
-    assert tree.faults_of(json.dumps(deep)) == []
+    assert tree.errors_in(json.dumps({"of": [leaf] * 30_000})) == []
+    assert tree.errors_in(json.dumps(deep)) == []
     deep = 1
     for _ in range(12):
         deep = {"op": "add", "of": [deep, 1]}
-    assert PayloadSchema(EXPRESSION).faults_of(json.dumps(deep)) == []
+    assert PayloadSchema(EXPRESSION).errors_in(json.dumps(deep)) == []
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_the_size_of_a_schema_is_limited(schema, reason):
 
 def test_many_wrong_values_are_one_error():
     listed = PayloadSchema({"additionalProperties": {"enum": [f"value {n}" for n in range(2000)]}})
-    (fault,) = listed.faults_of(json.dumps({f"k{n}": "x" for n in range(20_000)}))
+    (fault,) = listed.errors_in(json.dumps({f"k{n}": "x" for n in range(20_000)}))
     assert fault.path == "k0"
 
 
@@ -143,7 +143,7 @@ async def test_large_data_is_masked_in_a_thread():
     def where():
         return threading.current_thread() is threading.main_thread()
 
-    assert await off_loop(where, about={"a": [1, 2]})
-    assert not await off_loop(where, about={f"k{n}": n for n in range(2000)})
-    assert not await off_loop(where, about={"text": "x" * 200_000})
+    assert await off_loop(where, data={"a": [1, 2]})
+    assert not await off_loop(where, data={f"k{n}": n for n in range(2000)})
+    assert not await off_loop(where, data={"text": "x" * 200_000})
     assert PLAIN.value({"a": 1}) == {"a": 1}

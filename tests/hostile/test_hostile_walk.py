@@ -12,14 +12,14 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
-from hostilekit import ROLES, served
 
 from posthouse import testing
 from posthouse.settings import Settings
+from support.hostile import ROLES, HostileServer
 
 PUBLIC = {"/health", "/ready", "/api/health", "/api/worker/health", "/metrics", "/api/v1/openapi.json"}
 JSON = {"Content-Type": "application/json"}
-LONGEST_ERROR = 20_000
+MAX_ERROR_CHARS = 20_000
 SHARES = 3
 NUL = "a\x00b"
 WITH_BODY = {"post", "put", "patch", "delete"}
@@ -62,8 +62,8 @@ QUERIES = [
 @pytest.fixture(scope="module")
 def site(server):
     with testing.database(server) as url:
-        settings = Settings(database_url=url, api_rate=0, auth_failures=0)
-        with served(settings) as site:
+        settings = Settings(database_url=url, api_requests_per_second=0, auth_failures_per_minute=0)
+        with HostileServer(settings) as site:
             yield site
 
 
@@ -77,11 +77,11 @@ def operations(document):
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             if method in {"get", "head", *WITH_BODY}:
-                filled = path
+                url = path
                 for item in operation.get("parameters", ()):
                     if item["in"] == "path":
-                        filled = filled.replace(f"{{{item['name']}}}", str(uuid4()))
-                yield method, path, filled, fields_of(document, operation)
+                        url = url.replace(f"{{{item['name']}}}", str(uuid4()))
+                yield method, path, url, fields_of(document, operation)
 
 
 def fields_of(document, operation):
@@ -111,8 +111,8 @@ class Walker:
         self._connection.request(method.upper(), path, body=body, headers=self._headers)
         return self._connection.getresponse()
 
-    def check(self, method, path, filled, body, what):
-        answer = self.send(method, filled, body)
+    def check(self, method, path, url, body, what):
+        answer = self.send(method, url, body)
         about = (self.role, method, path, what, answer.status)
         if answer.status < 400:
             assert self.role != "anonymous" or path in PUBLIC, about
@@ -123,7 +123,7 @@ class Walker:
         assert answer.status < 500 or path == "/api/health", about
         content = answer.read()
         assert answer.headers["content-type"] == "application/problem+json", about
-        assert len(content) < LONGEST_ERROR, about
+        assert len(content) < MAX_ERROR_CHARS, about
         if self.role == "anonymous" and path != "/api/v1/session":
             assert answer.status in {401, 405, 422}, about
 
@@ -153,26 +153,26 @@ def bodies_of(names):
 @pytest.mark.parametrize("role", ROLES)
 def test_no_body_of_any_operation_breaks_the_server(walker, document, role, share):
     first = share + list(ROLES).index(role)
-    for number, (method, path, filled, names) in enumerate(operations(document)):
+    for number, (method, path, url, names) in enumerate(operations(document)):
         if method in WITH_BODY:
             bodies = bodies_of(names)
             for what, body in bodies[(first + number) % SHARES :: SHARES] if names else bodies:
-                walker.check(method, path, filled, body, what)
+                walker.check(method, path, url, body, what)
 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_no_query_of_any_operation_breaks_the_server(walker, document):
-    for method, path, filled, _ in operations(document):
+    for method, path, url, _ in operations(document):
         for query in QUERIES if method == "get" else ():
-            walker.check(method, path, filled + query, None, query)
+            walker.check(method, path, url + query, None, query)
 
 
 @SHARED
 @pytest.mark.parametrize("role", ["tenant-admin", "worker", "super-admin"])
 def test_no_single_wrong_field_breaks_the_server(walker, document, share):
     """One field at a time, so that each one is reached where the others are valid or missing."""
-    for method, path, filled, names in operations(document):
+    for method, path, url, names in operations(document):
         for number, name in enumerate(names if method in WITH_BODY else ()):
             for what in ("lists", "objects", "NUL")[(share + number) % SHARES :: SHARES]:
                 body = json.dumps({name: WRONG[what]}).encode()
-                walker.check(method, path, filled, body, (name, what))
+                walker.check(method, path, url, body, (name, what))

@@ -8,7 +8,7 @@ import pytest
 
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings
-from workshop import take
+from support.workers import claim_as_other_worker
 
 REGISTER = "select posthouse.register(%s, 'w', 'h', 1, '', '{default}', '{work}', 1, '{}', '{}')"
 
@@ -23,12 +23,12 @@ async def keeper(settings):
 
 
 async def asked(keeper):
-    return {*await keeper.urgent_agenda.run_once(), *await keeper.patient_agenda.run_once()}
+    return {*await keeper.urgent_agenda.run_once(), *await keeper.background_agenda.run_once()}
 
 
 def run_one(db):
     db.execute("select posthouse.enqueue('work', max_attempts => 1)")
-    return take(db, kinds=["work"])
+    return claim_as_other_worker(db, kinds=["work"])
 
 
 def fail_one(db):
@@ -54,7 +54,7 @@ def register(db, change):
 
 def erase_a_running_job(db):
     db.execute("select posthouse.enqueue('work', subject => 'anna')")
-    take(db, kinds=["work"])
+    claim_as_other_worker(db, kinds=["work"])
     db.execute("select posthouse.erase('anna')")
 
 
@@ -77,21 +77,21 @@ SITUATIONS = {
     "a failed job": (fail_one, {"grouper", "alerter"}),
     "an event": (lambda db: db.execute("select posthouse.emit('order.paid')"), {"matcher"}),
     "a new schedule": (make_trigger, {"scheduler"}),
-    "a worker without its lock": (lambda db: register(db, "watched = true"), {"watch", "alerter"}),
+    "a worker without its lock": (lambda db: register(db, "watched = true"), {"worker_monitor", "alerter"}),
     "a silent worker": (
         lambda db: register(db, "heartbeat_at = posthouse.now() - interval '1 h'"),
-        {"watch", "alerter"},
+        {"worker_monitor", "alerter"},
     ),
     "a worker that has returned": (
         lambda db: register(db, "lost_at = posthouse.now()"),
-        {"watch", "alerter"},
+        {"worker_monitor", "alerter"},
     ),
     "a worker that is there": (lambda db: register(db, "heartbeat_at = posthouse.now()"), {"alerter"}),
     "a bulk change": (
         lambda db: db.execute(
             "select posthouse.start_bulk_change(gen_random_uuid(), '{}', 1, 1, 1, 'x', 'cancel')"
         ),
-        {"retrier"},
+        {"bulk_changes"},
     ),
     "an erasure under way": (erase_a_running_job, {"eraser", "rescuer"}),
     "a minute that is over": (lambda db: db.execute("delete from posthouse.sampled_minutes"), {"sampler"}),
@@ -121,10 +121,10 @@ async def test_a_live_worker_keeps_its_lock_while_the_agenda_looks(keeper, db, s
     db.execute(REGISTER, (worker,))
     await asked(keeper)
     with psycopg.connect(settings.database_url, autocommit=True) as alive:
-        alive.execute("select posthouse.watch(%s)", (worker,))
-        assert "watch" not in await asked(keeper)
+        alive.execute("select posthouse.take_liveness_lock(%s)", (worker,))
+        assert "worker_monitor" not in await asked(keeper)
         alive.execute("select pg_advisory_unlock_all()")  # as its death would
-        assert "watch" in await asked(keeper)
+        assert "worker_monitor" in await asked(keeper)
 
 
 async def test_without_running_jobs_leases_are_not_searched(keeper, db):

@@ -2,10 +2,6 @@
 
 import pytest
 
-from commandline import connection, enqueue, fleet, posthouse
-
-__all__ = ["connection", "enqueue", "fleet", "posthouse"]
-
 APP = """
 import asyncio
 import os

@@ -2,7 +2,8 @@
 
 import pytest
 
-from workshop import eventually_sync, statuses
+from support.waiting import eventually_sync
+from support.workers import status_counts
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def test_a_limit_that_is_set_while_a_worker_runs_takes_effect_at_once(
     for _ in range(6):
         enqueue("hold")
     enqueue("quick")
-    eventually_sync(lambda: most_running(db) == 2 and statuses(db).get("succeeded") == 1)
+    eventually_sync(lambda: most_running(db) == 2 and status_counts(db).get("succeeded") == 1)
     assert posthouse("limits", "--json").json[0]["in_use"] == 2
 
     assert posthouse("limits", "set", "held", "--running", "5").code == 0
@@ -34,7 +35,7 @@ def test_a_limit_that_is_set_while_a_worker_runs_takes_effect_at_once(
     assert posthouse("limits", "remove", "held").code == 0
     eventually_sync(lambda: most_running(db) == 6)
     gate.open()
-    eventually_sync(lambda: statuses(db) == {"succeeded": 7})
+    eventually_sync(lambda: status_counts(db) == {"succeeded": 7})
 
 
 def test_the_list_shows_what_is_counted_and_what_is_left(posthouse, enqueue, fleet, db):

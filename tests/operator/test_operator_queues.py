@@ -1,7 +1,7 @@
 """posthouse queues: paused, resumed and drained while workers run."""
 
-from waiting import WAIT_SECONDS
-from workshop import eventually_sync, statuses
+from support.waiting import WAIT_SECONDS, eventually_sync
+from support.workers import status_counts
 
 
 def running(db, queue="default"):
@@ -13,7 +13,7 @@ def test_a_paused_queue_starts_nothing_and_a_resumed_one_goes_on(posthouse, star
     start_worker("--queue", "slow", "--queue", "default")
     held = enqueue("quick", queue="slow")
     enqueue("quick")
-    eventually_sync(lambda: statuses(db) == {"queued": 1, "succeeded": 1})
+    eventually_sync(lambda: status_counts(db) == {"queued": 1, "succeeded": 1})
 
     queues = {queue["name"]: queue for queue in posthouse("queues", "--json").json}
     assert queues["slow"]["paused_by"].startswith("cli:")
@@ -21,7 +21,7 @@ def test_a_paused_queue_starts_nothing_and_a_resumed_one_goes_on(posthouse, star
     assert posthouse("jobs", "why", held, "--json").json["reason"] == "paused"
 
     assert posthouse("queues", "resume", "slow").out.split() == ["slow", "resumed"]
-    eventually_sync(lambda: statuses(db) == {"succeeded": 2})
+    eventually_sync(lambda: status_counts(db) == {"succeeded": 2})
     actions = db.execute("select action, target from posthouse.audit order by id").fetchall()
     assert actions == [("queue.pause", "slow"), ("queue.resume", "slow")]
 
@@ -49,7 +49,7 @@ def test_a_drain_waits_for_what_runs_and_leaves_the_rest(posthouse, start_worker
     out, _ = drain.process.communicate(timeout=WAIT_SECONDS)
     assert drain.process.returncode == 0
     assert '"drained": true' in out
-    assert statuses(db) == {"succeeded": 2, "queued": 2}
+    assert status_counts(db) == {"succeeded": 2, "queued": 2}
 
 
 def test_a_drain_that_takes_too_long_says_what_still_runs_and_stays_paused(
@@ -71,7 +71,7 @@ def test_until_empty_lets_everything_run_that_is_queued(posthouse, start_worker,
     start_worker()
     answer = posthouse("queues", "drain", "default", "--until-empty")
     assert (answer.code, answer.out.strip()) == (0, "default  empty")
-    assert statuses(db) == {"succeeded": 3}
+    assert status_counts(db) == {"succeeded": 3}
     assert db.execute("select count(*) from posthouse.queues where paused_at is not null").fetchone() == (0,)
 
 

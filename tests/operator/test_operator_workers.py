@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
-from waiting import WAIT_SECONDS
-from workshop import eventually_sync, status, statuses
+from support.waiting import WAIT_SECONDS, eventually_sync
+from support.workers import job_status, status_counts
 
 
 def running(db):
@@ -29,8 +29,8 @@ def test_a_worker_shows_what_it_is_and_what_it_runs(posthouse, start_worker, enq
     eventually_sync(lambda: running(db) == 1)
 
     found = listed()["studio"]
-    assert (found["status"], found["running"], found["offers"]) == ("active", 1, ["codec:h264", "gpu"])
-    assert found["capabilities"] == {"codec:h264": True, "gpu": True}
+    assert (found["status"], found["running"], found["capabilities"]) == ("active", 1, ["codec:h264", "gpu"])
+    assert found["capability_details"] == {"codec:h264": True, "gpu": True}
     assert found["metadata"]["pod"] == "a-1"
     assert "hunter2" not in str(found)
     assert [(item["id"], item["kind"]) for item in found["jobs"]] == [(str(job), "hold")]
@@ -49,20 +49,20 @@ def test_a_worker_shows_what_it_is_and_what_it_runs(posthouse, start_worker, enq
 def test_a_disabled_worker_takes_nothing_and_keeps_what_it_runs(posthouse, start_worker, enqueue, db, gate):
     start_worker("--name", "studio")
     held = enqueue("hold")
-    eventually_sync(lambda: status(db, held) == "running")
+    eventually_sync(lambda: job_status(db, held) == "running")
 
     assert posthouse("workers", "disable", "studio").code == 0
     waits = enqueue("quick")
     assert posthouse("workers", "--json").json[0]["status"] == "disabled"
     gate.open()
-    eventually_sync(lambda: status(db, held) == "succeeded")
-    assert status(db, waits) == "queued"
+    eventually_sync(lambda: job_status(db, held) == "succeeded")
+    assert job_status(db, waits) == "queued"
     why = posthouse("jobs", "why", waits, "--json").json
     assert why["reason"] == "no_worker"
     assert "studio (disabled)" in why["summary"]
 
     assert posthouse("workers", "enable", "studio").code == 0
-    eventually_sync(lambda: status(db, waits) == "succeeded")
+    eventually_sync(lambda: job_status(db, waits) == "succeeded")
     actions = db.execute("select action from posthouse.audit where actor like 'cli:%' order by id").fetchall()
     assert actions == [("worker.disable",), ("worker.enable",)]
 
@@ -71,7 +71,7 @@ def test_a_drained_worker_finishes_its_work_and_ends_well(posthouse, start_worke
     """However long that takes: the time that SIGTERM gives does not count here."""
     worker = start_worker("--name", "studio", POSTHOUSE_DRAIN_SECONDS="0")
     held = enqueue("hold")
-    eventually_sync(lambda: status(db, held) == "running")
+    eventually_sync(lambda: job_status(db, held) == "running")
 
     answer = posthouse("workers", "drain", "studio")
     assert (answer.code, answer.out.split()[-1]) == (0, "draining")
@@ -84,10 +84,10 @@ def test_a_drained_worker_finishes_its_work_and_ends_well(posthouse, start_worke
     gate.open()
     worker.process.communicate(timeout=WAIT_SECONDS)
     assert worker.process.returncode == 0
-    assert statuses(db) == {"succeeded": 1, "queued": 1}
-    assert status(db, waits) == "queued"
+    assert status_counts(db) == {"succeeded": 1, "queued": 1}
+    assert job_status(db, waits) == "queued"
     (gone,) = posthouse("workers", "--json").json
-    assert (gone["status"], gone["died"]) == ("offline", False)
+    assert (gone["status"], gone["lost"]) == ("offline", False)
 
 
 def test_a_worker_that_drains_still_obeys_its_process_manager(posthouse, start_worker, enqueue, db):
@@ -95,11 +95,11 @@ def test_a_worker_that_drains_still_obeys_its_process_manager(posthouse, start_w
         "--name", "studio", POSTHOUSE_DRAIN_SECONDS="0", POSTHOUSE_CANCEL_GRACE_SECONDS="0.1"
     )
     held = enqueue("hold")
-    eventually_sync(lambda: status(db, held) == "running")
+    eventually_sync(lambda: job_status(db, held) == "running")
     posthouse("workers", "drain", "studio")
     assert "drain requested by operator" in worker.line()
     assert worker.stop(signal.SIGTERM) == 0
-    assert status(db, held) == "queued"
+    assert job_status(db, held) == "queued"
 
 
 def test_an_idle_worker_drains_at_once_and_cannot_be_drained_again(posthouse, start_worker):

@@ -85,7 +85,7 @@ MISSING = {
     "no worker": ([], "no live worker serves queue 'default' and has a handler for kind 'mail'"),
     "the kind": ([{"kinds": ["other"]}], "none has a handler for kind 'mail'"),
     "the queue": ([{"queues": ["other"]}], "none serves queue 'default'"),
-    "a capability": ([{"offers": ["gpu"]}, {"offers": []}], "has the capability disk"),
+    "a capability": ([{"capabilities": ["gpu"]}, {"capabilities": []}], "has the capability disk"),
 }
 
 
@@ -112,10 +112,10 @@ async def test_a_worker_that_is_kept_from_it_is_named(connection, db, enqueue, f
 
 
 async def test_a_job_that_is_left_to_a_better_worker_says_until_when(app, connection, enqueue, fleet):
-    gpu = fleet.register("gpu", offers=["gpu"])
+    gpu = fleet.register("gpu", capabilities=["gpu"])
     fleet.register("cpu")
     job = enqueue("mail", prefers=["gpu"])
-    found = await insights.why(connection, job, patience=10)
+    found = await insights.why(connection, job, preference_wait=10)
     assert found.reason == "preferred"
     assert "(gpu)" in found.summary
     now = await insights.database_now(connection)
@@ -123,7 +123,7 @@ async def test_a_job_that_is_left_to_a_better_worker_says_until_when(app, connec
     async with testing.clock(app) as clock:
         await clock.advance("11s")
         fleet.beat(gpu)
-        assert (await insights.why(connection, job, patience=10, offline_after=60)).reason == "ready"
+        assert (await insights.why(connection, job, preference_wait=10, offline_after=60)).reason == "ready"
 
 
 async def test_an_ordered_job_reports_its_position_and_estimated_start(app, connection, enqueue, fleet):

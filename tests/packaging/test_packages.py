@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from waiting import WAIT_SECONDS
+from support.waiting import WAIT_SECONDS
 
 ROOT = Path(__file__).parents[2]
 NOT_DISTRIBUTED = (".ci/", ".github/", ".gitignore")

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 from posthouse.cli.run_server import ServerProcess
 from posthouse.server.health import UNREACHABLE
-from streaming import another
-from waiting import WAIT_SECONDS
-from wire import Proxy
+from support.server import RunningServer
+from support.tcp_proxy import TcpProxy
+from support.waiting import WAIT_SECONDS
 
 
 async def test_strangers_hear_names_and_operators_everything(api, app, db):
     db.execute("select posthouse.enqueue('absent-kind')")
-    stranger, boss = api.client(), await api.as_("super-admin")
+    stranger, boss = api.client(), await api.client_for("super-admin")
     short = await stranger.get("/api/health")
     full = (await boss.get("/api/health")).json()
     assert set(short.json()) == {"status", "causes"}
@@ -26,7 +26,7 @@ async def test_strangers_hear_names_and_operators_everything(api, app, db):
     assert full["database_milliseconds"] > 0
     assert full["storage_free_bytes"] > 0
     assert full["workers"] == {"active": 0, "busy": 0, "disabled": 0, "idle": 0, "offline": 0}
-    assert (await (await api.as_("tenant-admin", "acme")).get("/api/health")).json() == short.json()
+    assert (await (await api.client_for("tenant-admin", "acme")).get("/api/health")).json() == short.json()
     assert (await api.client("nonsense").get("/api/health")).json() == short.json()
 
 
@@ -43,13 +43,13 @@ async def test_jobs_that_no_worker_runs_are_a_warning_and_not_a_failure(api, set
 
 async def test_a_server_without_its_database_is_alive_and_not_ready(api, settings):
 
-    with Proxy.before(settings.database_url) as proxy:
+    with TcpProxy.for_url(settings.database_url) as proxy:
         cut_off = replace(settings, database_url=proxy.url_for(settings.database_url))
-        async with another(api, cut_off) as server:
+        async with RunningServer(cut_off, database=api.database) as server:
             client = server.client()
             assert (await client.get("/ready")).json() == {"status": "ready"}
-            proxy.refuse()
-            proxy.cut()
+            proxy.refuse_connections()
+            proxy.disconnect_all()
             async with asyncio.timeout(WAIT_SECONDS):
                 while (answer := await client.get("/ready")).status_code == 200:
                     await asyncio.sleep(0.05)
@@ -57,7 +57,7 @@ async def test_a_server_without_its_database_is_alive_and_not_ready(api, setting
             assert (await client.get("/health")).json() == {"status": "ok"}
             whole = await client.get("/api/health")
             assert (whole.status_code, whole.json()["causes"][0]["check"]) == (503, "database")
-            proxy.allow()
+            proxy.accept_connections()
             async with asyncio.timeout(WAIT_SECONDS):
                 while (await client.get("/ready")).status_code != 200:
                     await asyncio.sleep(0.05)

@@ -9,7 +9,7 @@ import psycopg
 
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings
-from workshop import take
+from support.workers import claim_as_other_worker
 
 DEFINITIONS = "/api/v1/admin/jobs/definitions"
 TRIGGERS = "/api/v1/jobs/triggers"
@@ -65,7 +65,7 @@ async def posted(client, path, body, status=201):
 
 
 async def test_a_definition_without_a_command_is_created_and_its_jobs_wait_for_a_handler(api, db):
-    boss, acme = await api.as_("super-admin"), await api.as_("tenant-admin", "acme")
+    boss, acme = await api.client_for("super-admin"), await api.client_for("tenant-admin", "acme")
     made = await posted(boss, DEFINITIONS, DEFINITION)
     assert {name: made[name] for name in DEFINITION} == DEFINITION
     assert (made["is_active"], made["command"], made["runner"]) == (True, None, "handler")
@@ -82,7 +82,7 @@ async def test_a_definition_without_a_command_is_created_and_its_jobs_wait_for_a
 
 
 async def test_a_command_can_be_set_later(api, db):
-    boss = await api.as_("super-admin")
+    boss = await api.client_for("super-admin")
     made = await posted(boss, DEFINITIONS, DEFINITION)
     changes = {"command": {"argv": ["sync-dropbox", "--provider", "{payload.provider_id}"]}}
     changed = (await boss.patch(f"{DEFINITIONS}/{made['id']}", json=changes)).json()
@@ -90,7 +90,7 @@ async def test_a_command_can_be_set_later(api, db):
 
 
 async def test_a_duplicate_definition_is_a_conflict(api):
-    boss = await api.as_("super-admin")
+    boss = await api.client_for("super-admin")
     await posted(boss, DEFINITIONS, DEFINITION)
     problem = await posted(boss, DEFINITIONS, DEFINITION, 409)
     assert problem["code"] == "definition_exists"
@@ -98,7 +98,7 @@ async def test_a_duplicate_definition_is_a_conflict(api):
 
 
 async def test_an_event_trigger_enqueues_the_job_of_its_event(api, db):
-    boss, acme = await api.as_("super-admin"), await api.as_("tenant-admin", "acme")
+    boss, acme = await api.client_for("super-admin"), await api.client_for("tenant-admin", "acme")
     definition = await posted(boss, DEFINITIONS, DEFINITION)
     trigger = await posted(acme, TRIGGERS, ON_EVENT)
     assert {name: trigger[name] for name in ON_EVENT} == ON_EVENT
@@ -121,7 +121,7 @@ async def test_an_event_trigger_enqueues_the_job_of_its_event(api, db):
 
 
 async def test_a_schedule_whose_payload_lacks_a_required_field_is_rejected_by_its_name(api):
-    boss, acme = await api.as_("super-admin"), await api.as_("tenant-admin", "acme")
+    boss, acme = await api.client_for("super-admin"), await api.client_for("tenant-admin", "acme")
     await posted(boss, DEFINITIONS, DEFINITION)
     problem = await posted(acme, TRIGGERS, NIGHTLY, 422)
     assert "provider_id" in problem["detail"]
@@ -129,11 +129,11 @@ async def test_a_schedule_whose_payload_lacks_a_required_field_is_rejected_by_it
     complete = await posted(acme, TRIGGERS, {**NIGHTLY, "payload_template": provider})
     assert (complete["trigger_type"], complete["dedupe_window_seconds"]) == ("schedule", 300)
     (listed,) = (await acme.get(TRIGGERS, params={"trigger_type": "schedule"})).json()["items"]
-    assert listed["words"] == "at 02:00 every day, America/New_York"
+    assert listed["description"] == "at 02:00 every day, America/New_York"
 
 
 async def test_a_manual_job_is_enqueued_and_answers_with_its_fields(api):
-    boss, acme = await api.as_("super-admin"), await api.as_("tenant-admin", "acme")
+    boss, acme = await api.client_for("super-admin"), await api.client_for("tenant-admin", "acme")
     await posted(boss, DEFINITIONS, {"key": "recompute-trained-tags"})
     job = await posted(acme, JOBS, MANUAL)
     assert job.keys() >= {"id", "tenant_id", "status", "definition_key", "queued_at"}
@@ -147,7 +147,7 @@ async def test_a_manual_job_is_enqueued_and_answers_with_its_fields(api):
 
 
 async def test_a_definition_is_found_by_its_id_and_by_its_key(api):
-    boss, acme = await api.as_("super-admin"), await api.as_("tenant-admin", "acme")
+    boss, acme = await api.client_for("super-admin"), await api.client_for("tenant-admin", "acme")
     made = await posted(boss, DEFINITIONS, DEFINITION)
     by_id, by_key = f"{DEFINITIONS}/{made['id']}", f"{DEFINITIONS}/sync-dropbox"
     changed = await boss.patch(by_id, json={"is_active": False, "max_attempts": 5})
@@ -164,10 +164,10 @@ async def test_a_definition_is_found_by_its_id_and_by_its_key(api):
 
 
 async def test_attempts_have_the_fields_of_the_document(api, db):
-    boss, acme = await api.as_("super-admin"), await api.as_("tenant-admin", "acme")
+    boss, acme = await api.client_for("super-admin"), await api.client_for("tenant-admin", "acme")
     await posted(boss, DEFINITIONS, {"key": "recompute-trained-tags"})
     job = await posted(acme, JOBS, MANUAL)
-    job_id, _ = take(db, kinds=["recompute-trained-tags"])
+    job_id, _ = claim_as_other_worker(db, kinds=["recompute-trained-tags"])
     assert str(job_id) == job["id"]
     (running,) = (await acme.get(f"{JOBS}/{job['id']}/attempts")).json()
     assert (running["attempt_no"], running["status"], running["error_text"]) == (1, "running", None)
@@ -178,7 +178,7 @@ async def test_attempts_have_the_fields_of_the_document(api, db):
 
 
 async def test_workers_register_and_send_heartbeats_under_workers(api):
-    boss, acme = await api.as_("super-admin"), await api.as_("tenant-admin", "acme")
+    boss, acme = await api.client_for("super-admin"), await api.client_for("tenant-admin", "acme")
     new = {"worker_name": "embedder-1", "worker_version": "1.4.0", "queues": ["embeddings"]}
     made = await posted(boss, "/api/v1/workers/register", new)
     assert (made["worker_name"], made["worker_version"]) == ("embedder-1", "1.4.0")
@@ -197,12 +197,12 @@ async def test_workers_register_and_send_heartbeats_under_workers(api):
 
 
 async def test_the_key_of_a_worker_registers_it_again_under_its_id(api):
-    boss = await api.as_("super-admin")
+    boss = await api.client_for("super-admin")
     made = await posted(boss, "/api/v1/workers/register", {"worker_name": "embedder-2"})
     worker = api.client(made["api_key"])
     again = {"worker_name": "embedder-2", "worker_id": made["worker_id"], "worker_version": "1.5.0"}
-    told = await posted(worker, "/api/v1/workers/register", again)
-    assert (told["worker_id"], told["api_key"]) == (made["worker_id"], None)
+    response = await posted(worker, "/api/v1/workers/register", again)
+    assert (response["worker_id"], response["api_key"]) == (made["worker_id"], None)
     (seen,) = (await boss.get("/api/v1/workers")).json()
     assert seen["version"] == "1.5.0"
 

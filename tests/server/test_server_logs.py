@@ -8,10 +8,10 @@ import logging
 
 import pytest
 
-from databases import define
 from posthouse.cli.log_format import JsonLines
 from posthouse.core.redaction import MASKING
 from posthouse.core.redaction.logs import LogContextFilter
+from support.databases import define
 
 
 @pytest.fixture

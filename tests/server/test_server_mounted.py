@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 from fastapi import FastAPI
-from serverkit import key_for
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from databases import define
 from posthouse.server import create_app
 from posthouse.settings import Settings
+from support.databases import define
+from support.server import key_for
 
 
 def in_fastapi(jobs, lifespan):

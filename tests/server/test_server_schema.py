@@ -14,10 +14,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from serverkit import key_for, served
 
 from posthouse import testing
 from posthouse.settings import Settings
+from support.server import ServerThread, key_for
 
 CHECKS = (
     "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,"
@@ -30,14 +30,17 @@ PHASES = os.environ.get("SCHEMA_PHASES", "examples,fuzzing")
 EXAMPLES = os.environ.get("SCHEMA_EXAMPLES", "1")
 FEW = EXAMPLES == "1"
 SECONDS = 60 if FEW else 3600
-LONGEST = 500
+MAX_CHARS = 500
 """Of the texts that are tried. Making up one that may be a hundred thousand long takes seconds."""
 
 
 @pytest.fixture(scope="module")
 def api(server):
-    with testing.database(server) as url, served(Settings(database_url=url, api_rate=0)) as address:
-        yield address, {role: asyncio.run(key_for(url, role)) for role in ("super-admin", "worker")}
+    with (
+        testing.database(server) as url,
+        ServerThread(Settings(database_url=url, api_requests_per_second=0)) as running,
+    ):
+        yield running.url, {role: asyncio.run(key_for(url, role)) for role in ("super-admin", "worker")}
 
 
 @pytest.fixture
@@ -50,7 +53,7 @@ def document(api, tmp_path):
 
 def shortened(part):
     longest = part.get("maxLength")
-    return {**part, "maxLength": LONGEST} if isinstance(longest, int) and longest > LONGEST else part
+    return {**part, "maxLength": MAX_CHARS} if isinstance(longest, int) and longest > MAX_CHARS else part
 
 
 @pytest.mark.timeout(SECONDS * 2)

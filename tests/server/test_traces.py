@@ -16,8 +16,9 @@ import posthouse
 from posthouse import tracing
 from posthouse.core.redaction.logs import LogContextFilter
 from posthouse.worker import observers
-from streaming import another
-from workshop import eventually, status, working
+from support.server import RunningServer
+from support.waiting import eventually
+from support.workers import job_status, running_worker
 
 EXPORTER = InMemorySpanExporter()
 
@@ -55,7 +56,7 @@ async def test_a_trace_leads_from_the_caller_to_the_handler(settings, db, spans)
     async def outer(job: posthouse.Job) -> None:
         job.enqueue(inner)
 
-    async with app, working(app):
+    async with app, running_worker(app):
         with trace.get_tracer("test").start_as_current_span("caller") as caller:
             handle = await outer.using(correlation_id="trip").enqueue()
         await eventually(lambda: {"run outer", "run inner"} <= set(spans()))
@@ -84,7 +85,7 @@ async def test_a_request_is_a_span_and_its_job_goes_on_from_it(api, settings, db
     async def sync() -> None: ...
 
     caller = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    async with another(api, traced) as server, app, working(app):
+    async with RunningServer(traced, database=api.database) as server, app, running_worker(app):
         client = server.client(await api.key("tenant-admin", "acme"))
         made = await client.post(
             "/api/v1/jobs", json={"definition_key": "sync"}, headers={"traceparent": caller}
@@ -111,7 +112,7 @@ async def test_a_batch_is_linked_to_the_traces_of_its_jobs(settings, db, spans):
         for _ in range(3):
             await many.enqueue()
         sent = {span.context.span_id for span in EXPORTER.get_finished_spans() if span.name == "enqueue many"}
-        async with working(app):
+        async with running_worker(app):
             await eventually(lambda: "run many" in spans())
     assert {link.context.span_id for link in spans()["run many"].links} == sent
 
@@ -120,10 +121,10 @@ async def test_without_the_setting_there_are_no_spans_and_jobs_carry_nothing(app
     @app.job()
     async def plain() -> None: ...
 
-    async with working(app):
+    async with running_worker(app):
         with trace.get_tracer("test").start_as_current_span("caller"):
             handle = await plain.enqueue()
-        await eventually(lambda: status(db, handle.id) == "succeeded")
+        await eventually(lambda: job_status(db, handle.id) == "succeeded")
     assert set(spans()) == {"caller"}
     assert db.execute("select trace from posthouse.history").fetchall() == [(None,)]
 
@@ -141,7 +142,7 @@ async def test_lines_that_are_logged_in_a_span_name_it(settings, spans, caplog):
     async def talk() -> None:
         await asyncio.to_thread(logger.warning, "hello")
 
-    async with app, working(app):
+    async with app, running_worker(app):
         handle = await talk.using(tenant="acme").enqueue()
         await eventually(lambda: "run talk" in spans())
     logger.removeHandler(handler)

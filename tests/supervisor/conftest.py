@@ -5,8 +5,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-import stable
-from waiting import WAIT_SECONDS, eventually_sync
+from support import forkserver
+from support.waiting import WAIT_SECONDS, eventually_sync
 
 HERE = Path(__file__).parent
 QUICK = {
@@ -28,7 +28,9 @@ class Supervised:
         words = ["-m", "posthouse", "worker", "--app", "blocking_jobs:app", *options]
         self.db = db
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in close
-        self.process = stable.start(words, folder=HERE, env={**os.environ, **env}, stdout=self._log)
+        self.process = forkserver.start_python(
+            words, folder=HERE, env={**os.environ, **env}, stdout=self._log
+        )
         self.pid = self.process.pid
 
     def workers(self):

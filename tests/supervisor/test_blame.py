@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from posthouse.supervisor.liveness import find_blockers
-from waiting import eventually_sync
+from support.waiting import eventually_sync
 
 BUSY_THREAD = """
 import re, threading

@@ -9,8 +9,9 @@ import httpx
 import psutil
 import pytest
 
-import stable
-from workshop import attempts, eventually_sync, row, status
+from support import forkserver
+from support.waiting import eventually_sync
+from support.workers import attempt_outcomes, job_row, job_status
 
 
 def enqueue(db, kind, payload="{}"):
@@ -32,14 +33,14 @@ def test_a_job_that_blocks_its_process_counts_a_crash_and_its_neighbours_spend_n
     payload = f'{{"path": "{go}"}}'
     neighbours = [enqueue(db, "wait_for", payload) for _ in range(6)]
     for kind in kinds:
-        eventually_sync(lambda: all(status(db, job) == "running" for job in neighbours))
+        eventually_sync(lambda: all(job_status(db, job) == "running" for job in neighbours))
         before = worker.until_workers(2)
         blocker = enqueue(db, kind)
-        eventually_sync(lambda job=blocker: status(db, job) == "succeeded", what="the second attempt")
+        eventually_sync(lambda job=blocker: job_status(db, job) == "succeeded", what="the second attempt")
         after = worker.until_workers(2)
         assert len(set(after.values()) & set(before.values())) == 1, "one child was replaced"
-        assert attempts(db, blocker) == [(1, "crashed"), (2, "succeeded")]
-        assert row(db, blocker)["crashes"] == 1
+        assert attempt_outcomes(db, blocker) == [(1, "crashed"), (2, "succeeded")]
+        assert job_row(db, blocker)["crashes"] == 1
         message, traceback = db.execute(
             "select error_message, traceback from posthouse.attempts where job_id = %s and attempt = 1",
             (blocker,),
@@ -47,10 +48,10 @@ def test_a_job_that_blocks_its_process_counts_a_crash_and_its_neighbours_spend_n
         assert "blocked" in message
         assert f"in {kind}" in traceback
     go.touch()
-    eventually_sync(lambda: all(status(db, job) == "succeeded" for job in neighbours))
+    eventually_sync(lambda: all(job_status(db, job) == "succeeded" for job in neighbours))
     for job in neighbours:
-        assert (row(db, job)["attempt_count"], row(db, job)["crashes"]) == (1, 0)
-        assert {outcome for _, outcome in attempts(db, job)} <= {"released", "succeeded"}
+        assert (job_row(db, job)["attempt_count"], job_row(db, job)["crashes"]) == (1, 0)
+        assert {outcome for _, outcome in attempt_outcomes(db, job)} <= {"released", "succeeded"}
 
 
 def test_a_child_is_replaced_when_it_is_killed_and_after_max_jobs_between_jobs(supervise, db):
@@ -61,11 +62,11 @@ def test_a_child_is_replaced_when_it_is_killed_and_after_max_jobs_between_jobs(s
     [worn] = worker.until_workers(1).values()
     jobs = [enqueue(db, "where") for _ in range(3)]
     eventually_sync(lambda: worn not in worker.workers().values() and worker.workers())
-    assert {row(db, job)["result"] for job in jobs} == {worn}
+    assert {job_row(db, job)["result"] for job in jobs} == {worn}
     jobs.append(enqueue(db, "where"))
-    eventually_sync(lambda: status(db, jobs[-1]) == "succeeded")
-    assert all(attempts(db, job) == [(1, "succeeded")] for job in jobs)
-    assert row(db, jobs[-1])["result"] not in {killed, worn}
+    eventually_sync(lambda: job_status(db, jobs[-1]) == "succeeded")
+    assert all(attempt_outcomes(db, job) == [(1, "succeeded")] for job in jobs)
+    assert job_row(db, jobs[-1])["result"] not in {killed, worn}
     assert worker.stop() == 0
 
 
@@ -94,11 +95,11 @@ def test_sigterm_ends_a_worker_whose_handlers_never_return(supervise, db, kinds)
     worker = supervise("--commands")
     worker.until_workers(1)
     jobs = [enqueue(db, kind) for kind in kinds]
-    eventually_sync(lambda: all(status(db, job) == "running" for job in jobs))
+    eventually_sync(lambda: all(job_status(db, job) == "running" for job in jobs))
     family = worker.family()
     assert worker.stop() == 0
     assert not [process for process in family if psutil.pid_exists(process.pid)]
-    assert {job: (status(db, job), attempts(db, job)) for job in jobs} == dict.fromkeys(
+    assert {job: (job_status(db, job), attempt_outcomes(db, job)) for job in jobs} == dict.fromkeys(
         jobs, ("queued", [(1, "released")])
     )
 
@@ -108,19 +109,19 @@ def test_children_have_names_of_their_own_and_drain_at_sigterm(supervise, db, tm
     assert worker.until_workers(2).keys() == {"press/1", "press/2"}
     go = tmp_path / "go"
     jobs = [enqueue(db, "wait_for", f'{{"path": "{go}"}}') for _ in range(4)]
-    eventually_sync(lambda: all(status(db, job) == "running" for job in jobs))
+    eventually_sync(lambda: all(job_status(db, job) == "running" for job in jobs))
     worker.process.terminate()
     eventually_sync(lambda: "stop requested" in worker.log(), what="the drain")
     go.touch()
     assert worker.process.wait(60) == 0
-    assert all(attempts(db, job) == [(1, "succeeded")] for job in jobs)
+    assert all(attempt_outcomes(db, job) == [(1, "succeeded")] for job in jobs)
     assert worker.workers() == {}
 
 
 def test_an_operator_drains_the_only_child_and_the_supervisor_ends(supervise, db):
     worker = supervise()
     worker.until_workers(1)
-    db.execute("update posthouse.workers set drain_asked_at = posthouse.now()")
+    db.execute("update posthouse.workers set drain_requested_at = posthouse.now()")
     assert worker.process.wait(60) == 0
 
 
@@ -129,8 +130,8 @@ def test_the_liveness_probe_sees_a_blocked_child_and_nothing_outlives_a_killed_s
     worker.until_workers(1)
     assert probe(port) == (200, "ok\n")
     job = enqueue(db, "block_loop")
-    eventually_sync(lambda: status(db, job) == "running")
-    eventually_sync(lambda: (told := probe(port))[0] == 503 and "the event loop of worker" in told[1])
+    eventually_sync(lambda: job_status(db, job) == "running")
+    eventually_sync(lambda: (response := probe(port))[0] == 503 and "the event loop of worker" in response[1])
     family = worker.family()
     worker.process.kill()
     worker.process.wait()
@@ -140,7 +141,7 @@ def test_the_liveness_probe_sees_a_blocked_child_and_nothing_outlives_a_killed_s
 def test_a_keeper_answers_the_liveness_probe(database):
     env = {**os.environ, "POSTHOUSE_DATABASE_URL": database}
     words = ["-m", "posthouse", "keeper", "--metrics-port", str(port := free_port())]
-    with stable.start(words, env=env) as keeper:
+    with forkserver.start_python(words, env=env) as keeper:
         eventually_sync(lambda: probe(port) == (200, "ok\n"))
         keeper.terminate()
 

@@ -5,7 +5,8 @@ import pytest
 
 from posthouse import App, triggers
 from posthouse.errors import InvalidPayload, InvalidTrigger
-from workshop import eventually, working
+from support.waiting import eventually
+from support.workers import running_worker
 
 
 def found(db):
@@ -22,7 +23,7 @@ async def test_a_worker_announces_the_triggers_of_its_code(app, db):
 
     resync.on_event("folder.*", {"folder": "{{event.id}}"})
     resync.on_schedule("0 2 * * *", {"folder": 0}, zone="Europe/Paris")
-    async with working(app):
+    async with running_worker(app):
         assert found(db) == [
             ("resync event 1", "event", "folder.*", None, None, True, "code"),
             ("resync schedule 1", "schedule", None, "0 2 * * *", "Europe/Paris", True, "code"),
@@ -43,15 +44,15 @@ async def test_what_an_operator_changed_stays_until_the_code_says_something_else
             report.on_schedule(cron)
         return app
 
-    async with working(version("0 2 * * *"), keeper=False):
+    async with running_worker(version("0 2 * * *"), keeper=False):
         (trigger,) = db.execute("select id from posthouse.triggers").fetchone()
     async with await psycopg.AsyncConnection.connect(settings.database_url, autocommit=True) as connection:
         await triggers.change_trigger(connection, trigger, {"enabled": False}, actor="ada")
-    async with working(version("0 2 * * *"), keeper=False):
+    async with running_worker(version("0 2 * * *"), keeper=False):
         assert found(db)[0][3:6] == ("0 2 * * *", "UTC", False)
-    async with working(version("0 3 * * *"), keeper=False):
+    async with running_worker(version("0 3 * * *"), keeper=False):
         assert found(db)[0][3:6] == ("0 3 * * *", "UTC", False)
-    async with working(version(None), keeper=False):
+    async with running_worker(version(None), keeper=False):
         assert found(db) == []
 
 

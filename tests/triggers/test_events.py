@@ -18,7 +18,8 @@ from posthouse.errors import (
     TriggerNotFound,
 )
 from posthouse.keeper.keeper import Keeper
-from workshop import eventually, statuses, working
+from support.waiting import eventually
+from support.workers import running_worker, status_counts
 
 SCHEMA = {
     "type": "object",
@@ -82,8 +83,8 @@ async def test_an_event_makes_a_job_with_the_payload_filled_in(app, db, keeper, 
     ((job, kind, queue, tenant, payload, source, ref, subject, correlation),) = jobs(db)
     assert (kind, queue, tenant, payload) == ("sync-folder", "sync", "default", {"provider_id": "p-1"})
     assert (source, ref, subject, correlation) == ("event", str(event), "folder-7", str(event))
-    assert db.execute("select job_id, outcome from posthouse.matches").fetchall() == [(job, "fired")]
-    assert db.execute("select count(*) from posthouse.unmatched").fetchone() == (0,)
+    assert db.execute("select job_id, outcome from posthouse.trigger_matches").fetchall() == [(job, "fired")]
+    assert db.execute("select count(*) from posthouse.pending_events").fetchone() == (0,)
 
 
 async def test_a_running_keeper_matches_an_event_and_a_worker_runs_its_job(app, db, asked):
@@ -93,7 +94,7 @@ async def test_a_running_keeper_matches_an_event_and_a_worker_runs_its_job(app, 
     async def resync(provider_id: str):
         seen.append(provider_id)
 
-    async with working(app):
+    async with running_worker(app):
         await triggers.create_trigger(
             asked,
             {"event_name": "folder.updated", "definition_key": "resync", "payload_template": TEMPLATE},
@@ -140,7 +141,7 @@ async def test_only_the_tenants_own_enabled_triggers_that_want_it_fire(app, db, 
     await on(tenant="acme", event_name="folder.removed")
     await app.client.emit("folder.updated", {"provider_id": "p"}, tenant="acme")
     assert (await keeper.matcher.run_once())["fired"] == 1
-    assert db.execute("select trigger_id::text from posthouse.matches").fetchall() == [(ours["id"],)]
+    assert db.execute("select trigger_id::text from posthouse.trigger_matches").fetchall() == [(ours["id"],)]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +171,7 @@ async def test_the_same_payload_again_within_the_window_makes_no_second_job(app,
         assert await keeper.matcher.run_once() == {"fired": 2, "deduped": 2, "errors": 0}
         (first,) = {job[0] for job in jobs(db) if job[4] == {"provider_id": "p"}}
         found = db.execute(
-            "select distinct job_id from posthouse.matches where outcome = 'deduped'"
+            "select distinct job_id from posthouse.trigger_matches where outcome = 'deduped'"
         ).fetchall()
         assert found == [(first,)]
         await clock.advance("119s")
@@ -195,7 +196,9 @@ async def test_a_job_that_cannot_be_created_is_recorded_and_does_not_block_other
     event = await app.client.emit("folder.updated", {"provider_id": "p"})
     assert await keeper.matcher.run_once() == {"fired": 1, "deduped": 0, "errors": 2}
     said = dict(
-        db.execute("select trigger_id::text, error from posthouse.matches where event_id = %s", (event,))
+        db.execute(
+            "select trigger_id::text, error from posthouse.trigger_matches where event_id = %s", (event,)
+        )
     )
     assert said[good["id"]] is None
     assert said[missing["id"]] == "event.nowhere is missing: event has provider_id"
@@ -334,7 +337,7 @@ async def test_each_event_and_trigger_make_one_job_however_many_keepers_die(monk
 
     async def match_and_die():
         nonlocal deaths
-        while db.execute("select count(*) from posthouse.unmatched").fetchone()[0]:
+        while db.execute("select count(*) from posthouse.pending_events").fetchone()[0]:
             keeper = Keeper(settings.database_url, settings)
             step = asyncio.ensure_future(keeper.matcher.run_once())
             await asyncio.wait([step], timeout=0.002 * deaths)  # in the end one lives long enough
@@ -348,7 +351,7 @@ async def test_each_event_and_trigger_make_one_job_however_many_keepers_die(monk
     made = db.execute("select source_ref, created_by, count(*) from posthouse.jobs group by 1, 2").fetchall()
     assert len(made) == 80 * len(wanted)
     assert {count for *_, count in made} == {1}
-    assert statuses(db) == {"queued": 240}
+    assert status_counts(db) == {"queued": 240}
 
 
 @pytest.mark.soak
@@ -359,7 +362,7 @@ async def test_a_storm_of_events_is_matched_with_dedupe(app, db, keeper, on):
         " from generate_series(1, 10000) as n"
     )
     counts = {"fired": 0, "deduped": 0, "errors": 0}
-    while db.execute("select exists (select from posthouse.unmatched)").fetchone()[0]:
+    while db.execute("select exists (select from posthouse.pending_events)").fetchone()[0]:
         for name, number in (await keeper.matcher.run_once()).items():
             counts[name] += number
     assert counts == {"fired": 50, "deduped": 9950, "errors": 0}

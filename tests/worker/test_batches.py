@@ -8,7 +8,8 @@ import pytest
 import posthouse
 from posthouse import testing
 from posthouse.errors import ConfigurationError, InvalidPayload
-from workshop import attempts, cancel, eventually, row, status, working
+from support.waiting import eventually
+from support.workers import attempt_outcomes, cancel, job_row, job_status, running_worker
 
 
 async def _enqueue(app, job_type, count):
@@ -65,11 +66,11 @@ async def test_each_job_of_a_batch_ends_as_its_answer_says(app, db):
 
     handles = await _enqueue(app, mixed, len(answers))
     assert await testing.drain(app) == {"succeeded": 2, "failed": 1, "canceled": 1}
-    assert [status(db, handle.id) for handle in handles] == [
+    assert [job_status(db, handle.id) for handle in handles] == [
         "succeeded", "succeeded", "queued", "failed", "canceled", "queued",
     ]  # fmt: skip
-    assert row(db, handles[2].id)["attempt_count"] == 1
-    assert row(db, handles[5].id)["attempt_count"] == 0
+    assert job_row(db, handles[2].id)["attempt_count"] == 1
+    assert job_row(db, handles[5].id)["attempt_count"] == 0
 
 
 async def test_an_error_of_the_handler_is_the_error_of_every_job_in_the_batch(app, db):
@@ -79,7 +80,7 @@ async def test_an_error_of_the_handler_is_the_error_of_every_job_in_the_batch(ap
 
     handles = await _enqueue(app, fall, 3)
     assert await testing.drain(app) == {"dead_letter": 3}
-    assert {row(db, handle.id)["error"]["message"] for handle in handles} == {"all of you"}
+    assert {job_row(db, handle.id)["error"]["message"] for handle in handles} == {"all of you"}
 
 
 @pytest.mark.parametrize("answered", [2, 4])
@@ -90,7 +91,9 @@ async def test_a_wrong_number_of_answers_fails_all_of_them(app, db, answered):
 
     handles = await _enqueue(app, miscount, 3)
     assert await testing.drain(app) == {"dead_letter": 3}
-    assert f"received 3 jobs but returned {answered} results" in row(db, handles[0].id)["error"]["message"]
+    assert (
+        f"received 3 jobs but returned {answered} results" in job_row(db, handles[0].id)["error"]["message"]
+    )
 
 
 async def test_canceling_one_job_leaves_the_rest_of_its_batch_alone(app, db):
@@ -103,19 +106,19 @@ async def test_canceling_one_job_leaves_the_rest_of_its_batch_alone(app, db):
         return [job.canceled for job in jobs]
 
     handles = await _enqueue(app, work, 3)
-    async with working(app) as worker:
+    async with running_worker(app) as worker:
         await asyncio.wait_for(started.wait(), 20)
         assert cancel(db, handles[1].id) == "canceling"
-        await eventually(lambda: status(db, handles[1].id) == "canceled")
+        await eventually(lambda: job_status(db, handles[1].id) == "canceled")
         go_on.set()
-        await eventually(lambda: status(db, handles[2].id) == "succeeded")
+        await eventually(lambda: job_status(db, handles[2].id) == "succeeded")
         await eventually(lambda: not worker.executor.leased)
-    assert [status(db, handle.id) for handle in handles] == ["succeeded", "canceled", "succeeded"]
-    assert attempts(db, handles[1].id) == [(1, "canceled")]
+    assert [job_status(db, handle.id) for handle in handles] == ["succeeded", "canceled", "succeeded"]
+    assert attempt_outcomes(db, handles[1].id) == [(1, "canceled")]
 
 
 async def test_canceling_all_jobs_of_a_batch_cancels_its_handler(app, db):
-    started, told = asyncio.Event(), asyncio.Event()
+    started, canceled = asyncio.Event(), asyncio.Event()
 
     @app.job(batch=10)
     async def work(jobs: list[posthouse.Job]):
@@ -123,16 +126,16 @@ async def test_canceling_all_jobs_of_a_batch_cancels_its_handler(app, db):
         try:
             await asyncio.sleep(3600)
         except asyncio.CancelledError:
-            told.set()
+            canceled.set()
             raise
 
     handles = await _enqueue(app, work, 2)
-    async with working(app):
+    async with running_worker(app):
         await asyncio.wait_for(started.wait(), 20)
         for handle in handles:
             cancel(db, handle.id)
-        await asyncio.wait_for(told.wait(), 20)
-        await eventually(lambda: {status(db, handle.id) for handle in handles} == {"canceled"})
+        await asyncio.wait_for(canceled.wait(), 20)
+        await eventually(lambda: {job_status(db, handle.id) for handle in handles} == {"canceled"})
 
 
 async def test_a_batch_that_runs_too_long_times_out_as_a_whole(app, db):
@@ -142,7 +145,7 @@ async def test_a_batch_that_runs_too_long_times_out_as_a_whole(app, db):
 
     handles = await _enqueue(app, slow, 3)
     assert await testing.drain(app) == {"dead_letter": 3}
-    assert attempts(db, handles[0].id) == [(1, "timeout")]
+    assert attempt_outcomes(db, handles[0].id) == [(1, "timeout")]
 
 
 def test_a_batch_handler_takes_the_list_of_jobs_only(settings):

@@ -10,17 +10,17 @@ import pytest
 
 import posthouse
 from posthouse import testing
-from workshop import (
-    attempts,
+from support.waiting import eventually
+from support.workers import (
+    attempt_outcomes,
     cancel,
-    eventually,
-    give_away,
-    quiet,
-    row,
-    status,
-    statuses,
-    take,
-    working,
+    claim_as_other_worker,
+    expire_lease_and_rescue,
+    job_row,
+    job_status,
+    running_worker,
+    status_counts,
+    wait_for_startup_heartbeats,
 )
 
 
@@ -83,7 +83,7 @@ async def test_a_block_that_raises_writes_nothing_and_the_job_is_retried(app, db
     handle = await pay.enqueue()
     assert await testing.drain(app) == {"succeeded": 1}
     assert ledger() == ["attempt 2"]
-    assert attempts(db, handle.id) == [(1, "failed"), (2, "succeeded")]
+    assert attempt_outcomes(db, handle.id) == [(1, "failed"), (2, "succeeded")]
 
 
 @pytest.mark.parametrize("in_thread", [False, True])
@@ -115,12 +115,12 @@ async def test_a_handler_that_lost_its_lease_writes_nothing(app, db, ledger, in_
     pay = app.job("pay")(pay_thread if in_thread else pay_async)
     handle = await pay.enqueue()
     # No beat in the length of this test: the worker does not hear that it lost the lease.
-    async with working(app, keeper=False, heartbeat_seconds=60, lease_seconds=120) as worker:
-        await quiet(worker)
+    async with running_worker(app, keeper=False, heartbeat_seconds=60, lease_seconds=120) as worker:
+        await wait_for_startup_heartbeats(worker)
         await asyncio.to_thread(stalled.wait, 20)
         worker.fetcher.is_stopping = True
-        give_away(db, handle.id)
-        _, token = take(db)
+        expire_lease_and_rescue(db, handle.id)
+        _, token = claim_as_other_worker(db)
         go_on.set()
         await eventually(lambda: errors, what="LeaseLost")
         await eventually(lambda: not worker.executor.leased)
@@ -131,8 +131,8 @@ async def test_a_handler_that_lost_its_lease_writes_nothing(app, db, ledger, in_
             assert done.fetchone() == ("succeeded",)
         await worker.stop()
     assert ledger() == ["by the second"]
-    assert status(db, handle.id) == "succeeded"
-    assert attempts(db, handle.id) == [(1, "lost"), (2, "succeeded")]
+    assert job_status(db, handle.id) == "succeeded"
+    assert attempt_outcomes(db, handle.id) == [(1, "lost"), (2, "succeeded")]
 
 
 async def test_a_commit_whose_reply_was_lost_is_not_made_twice_by_a_handler_that_tries_again(app, db, ledger):
@@ -146,7 +146,7 @@ async def test_a_commit_whose_reply_was_lost_is_not_made_twice_by_a_handler_that
     handle = await pay.enqueue()
     await testing.drain(app)
     assert ledger() == ["paid"]
-    assert status(db, handle.id) == "succeeded"
+    assert job_status(db, handle.id) == "succeeded"
 
 
 async def test_a_second_commit_is_refused(app, ledger):
@@ -204,7 +204,7 @@ async def test_what_a_handler_raises_after_its_commit_changes_nothing(app, db, l
 
     handle = await pay.enqueue()
     assert await testing.drain(app) == {"succeeded": 1}
-    assert attempts(db, handle.id) == [(1, "succeeded")]
+    assert attempt_outcomes(db, handle.id) == [(1, "succeeded")]
 
 
 async def test_a_handler_may_go_on_after_its_commit(app, db, ledger):
@@ -223,11 +223,11 @@ async def test_a_handler_may_go_on_after_its_commit(app, db, ledger):
         ended.append("of its own accord")
 
     handle = await pay.enqueue()
-    async with working(app, heartbeat_seconds=0.05, lease_seconds=0.2) as worker:
+    async with running_worker(app, heartbeat_seconds=0.05, lease_seconds=0.2) as worker:
         beats = worker.heartbeat.beats
         await eventually(lambda: ended)
     assert ended == ["of its own accord"]
-    assert status(db, handle.id) == "succeeded"
+    assert job_status(db, handle.id) == "succeeded"
 
 
 async def test_a_commit_of_a_job_whose_cancellation_was_asked_for_writes_nothing(app, db, ledger):
@@ -242,16 +242,16 @@ async def test_a_commit_of_a_job_whose_cancellation_was_asked_for_writes_nothing
             job.enqueue("follow", {})
 
     handle = await pay.enqueue()
-    async with working(app, heartbeat_seconds=60, lease_seconds=120) as worker:
-        await quiet(worker)
+    async with running_worker(app, heartbeat_seconds=60, lease_seconds=120) as worker:
+        await wait_for_startup_heartbeats(worker)
         await asyncio.wait_for(started.wait(), 20)
         # Asked for, but the notification is on its way: the handler has not been told.
         db.execute("update posthouse.running set cancel_requested_at = posthouse.now()")
         go_on.set()
         await eventually(lambda: not worker.executor.leased)
-    assert status(db, handle.id) == "canceled"
+    assert job_status(db, handle.id) == "canceled"
     assert ledger() == []
-    assert statuses(db) == {"canceled": 1}
+    assert status_counts(db) == {"canceled": 1}
 
 
 async def test_a_commit_that_postgres_refuses_at_the_end_is_a_failure(app, db, ledger):
@@ -266,7 +266,7 @@ async def test_a_commit_that_postgres_refuses_at_the_end_is_a_failure(app, db, l
     handle = await pay.enqueue()
     assert await testing.drain(app) == {"dead_letter": 1}
     assert ledger() == []
-    assert "ForeignKeyViolation" in row(db, handle.id)["error"]["type"]
+    assert "ForeignKeyViolation" in job_row(db, handle.id)["error"]["type"]
 
 
 async def test_a_job_that_never_commits_completes_as_usual(app, ledger):
@@ -300,12 +300,12 @@ async def test_handlers_that_use_up_both_pools_do_not_hurt_the_leases(app, db, l
     for number in range(22):
         await pay.enqueue(number=number)
         await pay_thread.enqueue(number=number)
-    async with working(app, lease_seconds=0.5, heartbeat_seconds=0.1, concurrency=50) as worker:
+    async with running_worker(app, lease_seconds=0.5, heartbeat_seconds=0.1, concurrency=50) as worker:
         await eventually(lambda: len(worker.executor.leased) == 44)
         beats = worker.heartbeat.beats
         await eventually(lambda: worker.heartbeat.beats >= beats + 10)  # two leases long
         release.set()
-        await eventually(lambda: statuses(db) == {"succeeded": 44})
+        await eventually(lambda: status_counts(db) == {"succeeded": 44})
     assert len(ledger()) == 44
     assert db.execute("select sum(crashes) from posthouse.history").fetchone() == (0,)
 
@@ -318,7 +318,7 @@ async def test_follow_ups_land_with_the_completion(app, db):
         seen.append(job.enqueue(second, number=1))
         seen.append(job.enqueue("second", {"number": 2}))
         await eventually(lambda: True)
-        assert statuses(db) == {"running": 1}, "not before it has completed"
+        assert status_counts(db) == {"running": 1}, "not before it has completed"
 
     @app.job()
     async def second(job: posthouse.Job, number: int):
@@ -326,8 +326,8 @@ async def test_follow_ups_land_with_the_completion(app, db):
 
     handle = await first.enqueue()
     assert await testing.drain(app) == {"succeeded": 3}
-    assert {row(db, job_id)["result"] for job_id in seen} == {str(handle.id)}
-    assert {row(db, job_id)["correlation_id"] for job_id in seen} == {str(handle.id)}
+    assert {job_row(db, job_id)["result"] for job_id in seen} == {str(handle.id)}
+    assert {job_row(db, job_id)["correlation_id"] for job_id in seen} == {str(handle.id)}
 
 
 @pytest.mark.parametrize("ending", [ValueError(), posthouse.Fail(), posthouse.Cancel(), posthouse.Snooze(0)])
@@ -372,14 +372,14 @@ async def test_follow_ups_of_a_canceled_job_are_dropped_even_if_its_handler_retu
         await go_on.wait()
 
     handle = await first.enqueue()
-    async with working(app, heartbeat_seconds=60, lease_seconds=120) as worker:
-        await quiet(worker)
+    async with running_worker(app, heartbeat_seconds=60, lease_seconds=120) as worker:
+        await wait_for_startup_heartbeats(worker)
         await asyncio.wait_for(started.wait(), 20)
         db.execute("update posthouse.running set cancel_requested_at = posthouse.now()")
         go_on.set()
         await eventually(lambda: not worker.executor.leased)
-    assert status(db, handle.id) == "canceled"
-    assert statuses(db) == {"canceled": 1}
+    assert job_status(db, handle.id) == "canceled"
+    assert status_counts(db) == {"canceled": 1}
 
 
 async def test_a_follow_up_may_have_options(app, db):
@@ -390,7 +390,7 @@ async def test_a_follow_up_may_have_options(app, db):
     await first.using(tenant="acme").enqueue()
     await testing.drain(app)
     (job,) = await testing.enqueued(app, "second")
-    assert (job["tenant_id"], job["priority"], job["place"]) == ("other", 200, "waiting")
+    assert (job["tenant_id"], job["priority"], job["job_table"]) == ("other", 200, "waiting")
     assert job["scheduled_for"] - job["queued_at"] == timedelta(hours=1)
 
 
@@ -442,7 +442,7 @@ async def test_a_failed_dependency_decides_by_policy(app, db, policy, expected):
     first = await fall.enqueue()
     second = await then.using(depends_on=[first.id], on_dependency_failure=policy).enqueue()
     await testing.drain(app)
-    assert status(db, second.id) == expected
+    assert job_status(db, second.id) == expected
 
 
 async def test_canceled_dependants_cancel_theirs(app, db):
@@ -458,7 +458,7 @@ async def test_canceled_dependants_cancel_theirs(app, db):
     second = await then.using(depends_on=[first.id]).enqueue()
     third = await then.using(depends_on=[second.id]).enqueue()
     assert await testing.drain(app) == {"failed": 1, "canceled": 2}
-    assert row(db, third.id)["error"]["type"] == "DependencyFailed"
+    assert job_row(db, third.id)["error"]["type"] == "DependencyFailed"
 
 
 async def test_a_job_enqueued_in_a_handler_s_own_transaction_lands_with_it(app, db):

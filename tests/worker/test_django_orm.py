@@ -2,16 +2,14 @@
 
 import subprocess
 import sys
-from uuid import uuid4
 
-import django
 import pytest
 from asgiref.sync import sync_to_async
-from django.conf import settings as django_settings
-from psycopg.conninfo import conninfo_to_dict
 
 import posthouse
-from workshop import attempts, eventually, status, working
+from support.django_orm import django_database
+from support.waiting import eventually
+from support.workers import attempt_outcomes, job_status, running_worker
 
 NAME = "django orm test"
 LEFT = "select count(*) from pg_stat_activity where application_name = %s"
@@ -20,36 +18,19 @@ LEFT = "select count(*) from pg_stat_activity where application_name = %s"
 @pytest.fixture
 def orm(database):
     """Runs a query as the ORM does, on a connection to the test's database."""
-    if not django_settings.configured:
-        django_settings.configure(DATABASES={})
-        django.setup()
-    from django.db import connections  # noqa: PLC0415 - needs the settings
+    with django_database(database, application_name=NAME) as (connections, alias):
 
-    parts = conninfo_to_dict(database)
-    wanted = {
-        "ENGINE": "django.db.backends.postgresql",
-        "NAME": parts["dbname"],
-        "USER": parts.get("user", ""),
-        "PASSWORD": parts.get("password", ""),
-        "HOST": parts.get("host", ""),
-        "PORT": parts.get("port", ""),
-        "OPTIONS": {"application_name": NAME},
-    }
-    alias = f"orm-{uuid4()}"
-    connections.settings[alias] = connections.configure_settings({"default": wanted})["default"]
+        class Orm:
+            def keep_connections(self):
+                connections.settings[alias]["CONN_MAX_AGE"] = None
 
-    class Orm:
-        def keep_connections(self):
-            connections.settings[alias]["CONN_MAX_AGE"] = None
+            def query(self, *, close=False):
+                with connections[alias].cursor() as cursor:
+                    cursor.execute("select pg_sleep(0.01)")
+                if close:
+                    connections[alias].close()
 
-        def query(self, *, close=False):
-            with connections[alias].cursor() as cursor:
-                cursor.execute("select pg_sleep(0.01)")
-            if close:
-                connections[alias].close()
-
-    yield Orm()
-    connections.settings.pop(alias)
+        yield Orm()
 
 
 def left(db):
@@ -66,10 +47,11 @@ async def test_handlers_in_threads_leave_no_connections(app, db, orm):
     def count(number: int) -> None:
         orm.query()
 
-    async with working(app, concurrency=20):
+    async with running_worker(app, concurrency=20):
         await app.client.enqueue_many([count.request({"number": number}) for number in range(100)])
         await all_ended(db, 100)
-        assert left(db) == 0
+        # The session of a connection ends a moment after the connection was closed.
+        await eventually(lambda: left(db) == 0, what="the end of the connections")
 
 
 async def test_async_handlers_leave_no_connections(app, db, orm):
@@ -77,7 +59,7 @@ async def test_async_handlers_leave_no_connections(app, db, orm):
     async def count(number: int) -> None:
         await sync_to_async(orm.query)()
 
-    async with working(app, concurrency=20):
+    async with running_worker(app, concurrency=20):
         await app.client.enqueue_many([count.request({"number": number}) for number in range(20)])
         await all_ended(db, 20)
         await eventually(lambda: left(db) == 0, what="the end of the connection")
@@ -94,7 +76,7 @@ async def test_the_second_attempt_after_a_broken_connection_succeeds(app, db, or
         await sync_to_async(orm.query)(close=close)
 
     job = app.job("query", retry=posthouse.Retry(0, 0, 0))(query_async if is_async else query)
-    async with working(app, concurrency=1):
+    async with running_worker(app, concurrency=1):
         await job.enqueue()
         await all_ended(db, 1)
         assert left(db) == 1
@@ -103,8 +85,8 @@ async def test_the_second_attempt_after_a_broken_connection_succeeds(app, db, or
         await eventually(lambda: left(db) == 0, what="the end of the connection")
         handle = await job.enqueue()
         await all_ended(db, 2)
-        assert status(db, handle.id) == "succeeded"
-        assert attempts(db, handle.id) == [(1, "failed"), (2, "succeeded")]
+        assert job_status(db, handle.id) == "succeeded"
+        assert attempt_outcomes(db, handle.id) == [(1, "failed"), (2, "succeeded")]
         await job.enqueue(close=True)
         await all_ended(db, 3)
 

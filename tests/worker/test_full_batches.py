@@ -8,8 +8,9 @@ import posthouse
 from posthouse import testing
 from posthouse.errors import ConfigurationError
 from posthouse.storage.leases import ReadyBatch
-from posthouse.worker.batches import BatchClaim, Batches
-from workshop import eventually, status, statuses, working
+from posthouse.worker.batches import LOOK_SECONDS, BatchClaim, Batches, SingleClaims
+from support.waiting import eventually
+from support.workers import job_status, running_worker, status_counts
 
 LONG = 600.0
 """A linger that no test waits for: only full batches start."""
@@ -26,7 +27,7 @@ async def test_jobs_that_are_inserted_singly_are_run_in_full_batches(app, db):
     async def embed(jobs: list[posthouse.Job]):
         sizes.append(len(jobs))
 
-    async with working(app, batch_linger_seconds=LONG, keeper=False):
+    async with running_worker(app, batch_linger_seconds=LONG, keeper=False):
         for _ in range(200):
             await embed.enqueue()
         await eventually(lambda: sum(sizes) == 200)
@@ -41,8 +42,8 @@ async def test_two_workers_do_not_split_a_batch(app, db):
         sizes.append(len(jobs))
 
     async with (
-        working(app, batch_linger_seconds=LONG, keeper=False),
-        working(app, batch_linger_seconds=LONG, keeper=False),
+        running_worker(app, batch_linger_seconds=LONG, keeper=False),
+        running_worker(app, batch_linger_seconds=LONG, keeper=False),
     ):
         await asyncio.gather(*(embed.enqueue() for _ in range(100)))
         await eventually(lambda: sum(sizes) == 100)
@@ -54,7 +55,7 @@ async def test_a_lone_job_runs_after_the_linger(app, db):
     async def embed(jobs: list[posthouse.Job]):
         return [len(jobs)] * len(jobs)
 
-    async with working(app, keeper=False):
+    async with running_worker(app, keeper=False):
         handle = await embed.enqueue()
         assert await handle.wait("60s") == 1
 
@@ -77,7 +78,7 @@ async def test_a_worker_runs_batches_and_other_kinds_in_turn(app, db):
 
     for job_type, count in ((many, 50), (more, 50), (one, 10)):
         await _enqueue(app, job_type, count)
-    async with working(app, concurrency=1, keeper=False):
+    async with running_worker(app, concurrency=1, keeper=False):
         await eventually(lambda: len(order) == 30)
     assert {"many", "more", "one"} <= set(order[:8])
 
@@ -95,7 +96,7 @@ async def test_a_batch_gets_a_turn_among_many_short_jobs(app, db):
 
     await _enqueue(app, one, 2000)
     await _enqueue(app, many, 5)
-    async with working(app, concurrency=2, keeper=False):
+    async with running_worker(app, concurrency=2, keeper=False):
         await eventually(lambda: len(order) == 2001)
     assert order.index("many") < 1000
 
@@ -111,13 +112,13 @@ async def test_a_stuck_batch_does_not_block_other_batches(app, db):
         sizes.append(len(jobs))
 
     await _enqueue(app, embed, 50)
-    async with working(app, keeper=False):
+    async with running_worker(app, keeper=False):
         await asyncio.wait_for(stuck.wait(), 20)
         # Outcomes are written behind the handlers: other batches may have started by then.
-        await eventually(lambda: statuses(db) == {"running": 10, "succeeded": 40})
+        await eventually(lambda: status_counts(db) == {"running": 10, "succeeded": 40})
         assert sizes == [10] * 4
         go_on.set()
-        await eventually(lambda: statuses(db) == {"succeeded": 50})
+        await eventually(lambda: status_counts(db) == {"succeeded": 50})
 
 
 async def test_a_worker_claims_no_more_batches_than_it_may_run(app, db):
@@ -138,12 +139,12 @@ async def test_a_worker_claims_no_more_batches_than_it_may_run(app, db):
         pass
 
     await _enqueue(app, embed, 60)
-    async with working(app, keeper=False):
+    async with running_worker(app, keeper=False):
         await asyncio.wait_for(full.wait(), 20)
         await (await other.enqueue()).wait("60s")  # the worker has claimed again
-        assert (statuses(db)["running"], statuses(db)["queued"]) == (20, 40)
+        assert (status_counts(db)["running"], status_counts(db)["queued"]) == (20, 40)
         go_on.set()
-        await eventually(lambda: statuses(db)["succeeded"] == 61)
+        await eventually(lambda: status_counts(db)["succeeded"] == 61)
     assert most == 2
 
 
@@ -157,10 +158,10 @@ async def test_a_worker_that_stops_loses_no_job_of_a_batch(app, db):
             await asyncio.sleep(3600)
 
     await _enqueue(app, embed, 25)
-    async with working(app, concurrency=1, keeper=False) as worker:
+    async with running_worker(app, concurrency=1, keeper=False) as worker:
         await asyncio.wait_for(started.wait(), 20)
         await worker.stop(0)
-    assert statuses(db) == {"queued": 25}
+    assert status_counts(db) == {"queued": 25}
     app.second = True
     assert await testing.drain(app) == {"succeeded": 25}
     assert db.execute("select max(attempt_count) from posthouse.jobs").fetchone() == (1,)
@@ -171,9 +172,9 @@ async def test_jobs_that_arrive_while_a_worker_stops_stay_queued(app, db):
     async def embed(jobs: list[posthouse.Job]):
         pass
 
-    async with working(app, batch_linger_seconds=LONG, keeper=False):
+    async with running_worker(app, batch_linger_seconds=LONG, keeper=False):
         handles = await _enqueue(app, embed, 3)
-    assert {status(db, handle.id) for handle in handles} == {"queued"}
+    assert {job_status(db, handle.id) for handle in handles} == {"queued"}
 
 
 async def test_a_limit_below_the_batch_size_makes_smaller_batches(app, db):
@@ -184,7 +185,7 @@ async def test_a_limit_below_the_batch_size_makes_smaller_batches(app, db):
         sizes.append(len(jobs))
 
     await _enqueue(app, embed, 12)
-    async with working(app, batch_linger_seconds=0.01):
+    async with running_worker(app, batch_linger_seconds=0.01):
         await eventually(lambda: sum(sizes) == 12)
     assert max(sizes) == 4
 
@@ -220,6 +221,15 @@ def test_a_batch_waits_as_long_as_jobs_arrive(app):
     assert _look(batches, 1.5, ("a", 5, 5)) == [BatchClaim("a", 10, 1)]
 
 
+def test_a_job_that_arrives_during_a_look_is_found_by_another_look_soon(app):
+    batches, _ = _batches(app, "a", linger=600.0)
+    sizes = batches.to_look_at(0.0)
+    batches.woken()
+    assert batches.looked(sizes, [ReadyBatch("a", 9, 9)], 0.0) == []
+    assert batches.pause(60.0, 0.0) < 1.0
+    assert _look(batches, 1.0, ("a", 10, 10)) == [BatchClaim("a", 10, 10)]
+
+
 def test_a_batch_that_never_fills_starts_after_ten_lingers(app):
     batches, _ = _batches(app, "a")
     assert [_look(batches, float(now), ("a", 2, now)) for now in range(10)] == [[]] * 10
@@ -252,3 +262,61 @@ def test_a_kind_with_all_its_batches_open_is_not_looked_at(app):
     assert batches.to_look_at(0.0) == {}
     open_batches["a"] = 0
     assert batches.to_look_at(0.0) == {"a": 10}
+
+
+def test_hints_for_a_batch_kind_cause_few_claims_of_other_kinds():
+    singles = SingleClaims()
+    claims = 0
+    for millisecond in range(1000):
+        now = millisecond / 1000
+        singles.hint()
+        if singles.are_due(now):
+            singles.starting()
+            singles.claimed(0, now, 1.0)
+            claims += 1
+    assert claims == pytest.approx(1 / LOOK_SECONDS, abs=2)
+
+
+def test_a_hint_is_followed_by_a_claim_even_if_the_previous_one_was_empty():
+    singles = SingleClaims()
+    for _ in range(2):
+        singles.hint()
+        singles.starting()
+        singles.claimed(0, 0.0, 1.0)
+    singles.hint()
+    assert not singles.are_due(0.0)
+    assert singles.pause(1.0, 0.0) == LOOK_SECONDS
+    assert singles.are_due(LOOK_SECONDS)
+
+
+def test_other_kinds_are_polled_however_often_batches_end():
+    singles = SingleClaims()
+    singles.starting()
+    singles.claimed(0, 0.0, 0.5)
+    assert singles.pause(1.0, 0.1) == 0.4  # a batch ended, and the worker waits again
+    assert singles.pause(1.0, 0.2) == 0.3
+    assert not singles.are_due(0.4)
+    assert singles.are_due(0.5)
+
+
+def test_after_a_job_of_another_kind_the_next_one_is_claimed_at_once():
+    singles = SingleClaims()
+    singles.starting()
+    singles.claimed(1, 0.0, 1.0)
+    assert singles.are_due(0.0)
+
+
+async def test_a_job_of_another_kind_runs_while_batches_keep_the_worker_busy(app):
+    @app.job(batch=2, batches=1)
+    async def embed(jobs: list[posthouse.Job]):
+        await embed.enqueue()
+        await asyncio.sleep(0)
+
+    @app.job()
+    async def other():
+        return "done"
+
+    async with running_worker(app, batch_linger_seconds=0.0, keeper=False):
+        await embed.enqueue()
+        handle = await other.enqueue()
+        assert await handle.wait("60s") == "done"

@@ -13,7 +13,8 @@ import pytest
 import posthouse
 from posthouse import testing
 from posthouse.errors import ConfigurationError, InvalidPayload
-from workshop import attempts, eventually, row, status, working
+from support.waiting import eventually
+from support.workers import attempt_outcomes, job_row, job_status, running_worker
 
 
 class Address(pydantic.BaseModel):
@@ -153,13 +154,13 @@ async def test_a_payload_that_the_handler_cannot_read_is_a_dead_letter_with_its_
     handle = await app.client.enqueue("take", payload)
     good = await take.enqueue(a=1)
     assert await testing.drain(app) == {"dead_letter": 1, "succeeded": 1}
-    job = row(db, handle.id)
+    job = job_row(db, handle.id)
     assert job["status"] == "dead_letter"
     assert job["payload"] == payload
     assert job["error"]["type"] == "InvalidPayload"
     assert "a: Input should be a valid integer" in job["error"]["message"]
-    assert attempts(db, handle.id) == [(1, "failed")]
-    assert status(db, good.id) == "succeeded"
+    assert attempt_outcomes(db, handle.id) == [(1, "failed")]
+    assert job_status(db, good.id) == "succeeded"
     assert ran == [1]
 
 
@@ -220,8 +221,8 @@ async def test_an_odd_result_does_not_spoil_the_success_of_its_job(app, db, odd)
     handle = await answer.enqueue()
     neighbour = await plain.enqueue()
     assert await testing.drain(app) == {"succeeded": 2}
-    assert row(db, handle.id)["result"] is not None
-    assert row(db, neighbour.id)["result"] == "plain"
+    assert job_row(db, handle.id)["result"] is not None
+    assert job_row(db, neighbour.id)["result"] == "plain"
 
 
 async def test_odd_characters_of_a_result_are_stored_escaped(app):
@@ -241,7 +242,7 @@ async def test_an_odd_error_message_is_stored_and_logged_escaped(app, db, caplog
 
     handle = await fall.enqueue()
     assert await testing.drain(app) == {"dead_letter": 1}
-    assert row(db, handle.id)["error"]["message"].startswith("a\\u0000b \\ud800 x")
+    assert job_row(db, handle.id)["error"]["message"].startswith("a\\u0000b \\ud800 x")
     assert "ValueError: a\\u0000b \\ud800 x" in caplog.text
 
 
@@ -281,7 +282,7 @@ async def test_the_log_line_of_a_failed_job_ends_with_its_page_in_the_console(ap
         raise ValueError("no luck")
 
     handle = await fail.enqueue()
-    async with working(app, public_url="https://jobs.example.com/") as worker:
+    async with running_worker(app, public_url="https://jobs.example.com/") as worker:
         await eventually(lambda: worker.executor.finished == 1)
     (line,) = [item.getMessage() for item in caplog.records if "no luck" in item.getMessage()]
     assert line == (
@@ -318,9 +319,9 @@ async def test_jobs_of_an_unknown_kind_are_left_alone(app, db):
 
     stranger = await app.client.enqueue("stranger", {})
     await known.enqueue()
-    async with working(app):
+    async with running_worker(app):
         await eventually(lambda: db.execute("select count(*) from posthouse.history").fetchone() == (1,))
-    assert status(db, stranger.id) == "queued"
+    assert job_status(db, stranger.id) == "queued"
 
 
 def test_two_jobs_of_one_name_are_refused(settings):

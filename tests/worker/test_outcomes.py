@@ -7,7 +7,7 @@ import pytest
 import posthouse
 from posthouse import testing
 from posthouse.errors import JobFailed
-from workshop import attempts, row, status
+from support.workers import attempt_outcomes, job_row, job_status
 
 
 class Broken(Exception):
@@ -31,12 +31,12 @@ async def test_a_ladder_is_climbed_and_then_the_job_is_a_dead_letter(app, db):
             assert await testing.drain(app) == {}, "not before the rung has passed"
             await clock.advance("2s")
         assert await testing.drain(app) == {"dead_letter": 1}
-    job = row(db, handle.id)
+    job = job_row(db, handle.id)
     assert job["attempt_count"] == job["max_attempts"] == 3
     assert job["error"]["message"] == "attempt 3"
     assert job["error"]["type"].endswith("test_outcomes.Broken")
     assert "raise Broken" in job["error"]["traceback"]
-    assert attempts(db, handle.id) == [(1, "failed"), (2, "failed"), (3, "failed")]
+    assert attempt_outcomes(db, handle.id) == [(1, "failed"), (2, "failed"), (3, "failed")]
 
 
 async def test_a_job_may_have_a_policy_of_its_own(app, db):
@@ -50,8 +50,8 @@ async def test_a_job_may_have_a_policy_of_its_own(app, db):
         assert await testing.drain(app) == {}
         await clock.advance("2s")
         assert await testing.drain(app) == {"dead_letter": 1}
-    assert attempts(db, own.id) == [(1, "failed"), (2, "failed")]
-    assert status(db, usual.id) == "queued"
+    assert attempt_outcomes(db, own.id) == [(1, "failed"), (2, "failed")]
+    assert job_status(db, usual.id) == "queued"
 
 
 async def test_a_policy_of_its_own_brings_its_number_of_attempts(app, db):
@@ -61,7 +61,7 @@ async def test_a_policy_of_its_own_brings_its_number_of_attempts(app, db):
 
     handle = await fall.using(retry=posthouse.Retry(0, 0, 0)).enqueue()
     assert await testing.drain(app) == {"dead_letter": 1}
-    assert len(attempts(db, handle.id)) == 4
+    assert len(attempt_outcomes(db, handle.id)) == 4
 
 
 async def test_exponential_pauses_grow_to_the_cap(app, db):
@@ -100,8 +100,8 @@ async def test_fail_ends_the_job_at_once(app, db, in_thread, returned):
     fall = app.job("fall")(act if in_thread else act_async)
     handle = await fall.enqueue()
     assert await testing.drain(app) == {"failed": 1}
-    assert row(db, handle.id)["last_error"] == "Fail: no such customer"
-    assert attempts(db, handle.id) == [(1, "failed")]
+    assert job_row(db, handle.id)["last_error"] == "Fail: no such customer"
+    assert attempt_outcomes(db, handle.id) == [(1, "failed")]
     with pytest.raises(JobFailed, match="no such customer"):
         await handle.wait("60s")
 
@@ -113,8 +113,8 @@ async def test_fail_from_another_error_keeps_that_error(app, db):
 
     handle = await fall.enqueue()
     assert await testing.drain(app) == {"failed": 1}
-    assert row(db, handle.id)["error"]["type"].endswith("Broken")
-    assert row(db, handle.id)["error"]["message"] == "the cause"
+    assert job_row(db, handle.id)["error"]["type"].endswith("Broken")
+    assert job_row(db, handle.id)["error"]["message"] == "the cause"
 
 
 async def test_errors_that_must_not_be_retried_are_named_by_the_job(app, db):
@@ -125,8 +125,8 @@ async def test_errors_that_must_not_be_retried_are_named_by_the_job(app, db):
     once = await fall.enqueue(for_good=True)
     twice = await fall.enqueue(for_good=False)
     assert await testing.drain(app) == {"failed": 1, "dead_letter": 1}
-    assert attempts(db, once.id) == [(1, "failed")]
-    assert attempts(db, twice.id) == [(1, "failed"), (2, "failed")]
+    assert attempt_outcomes(db, once.id) == [(1, "failed")]
+    assert attempt_outcomes(db, twice.id) == [(1, "failed"), (2, "failed")]
 
 
 @pytest.mark.parametrize("returned", [False, True])
@@ -149,9 +149,9 @@ async def test_a_snooze_runs_again_later_without_spending_an_attempt(app, db, re
             await clock.advance("61s")
         assert await testing.drain(app) == {"succeeded": 1}
     assert runs == [(1, 0), (1, 1), (1, 2)]
-    job = row(db, handle.id)
+    job = job_row(db, handle.id)
     assert (job["attempt_count"], job["snoozes"], job["result"]) == (1, 2, "done")
-    assert attempts(db, handle.id) == [(1, "snoozed"), (1, "snoozed"), (1, "succeeded")]
+    assert attempt_outcomes(db, handle.id) == [(1, "snoozed"), (1, "snoozed"), (1, "succeeded")]
 
 
 async def test_a_snooze_past_its_limit_is_a_dead_letter(app, db):
@@ -161,7 +161,7 @@ async def test_a_snooze_past_its_limit_is_a_dead_letter(app, db):
 
     handle = await poll.enqueue()
     assert await testing.drain(app) == {"dead_letter": 1}
-    job = row(db, handle.id)
+    job = job_row(db, handle.id)
     assert job["snoozes"] == 3
     assert job["error"]["type"] == "SnoozeLimit"
 
@@ -177,7 +177,7 @@ async def test_a_snooze_past_its_deadline_is_a_dead_letter(app, db):
             assert await testing.drain(app) == {}
             await clock.advance("10m1s")
         assert await testing.drain(app) == {"dead_letter": 1}
-    assert "the deadline is 1500 s" in row(db, handle.id)["error"]["message"]
+    assert "the deadline is 1500 s" in job_row(db, handle.id)["error"]["message"]
 
 
 @pytest.mark.parametrize("returned", [False, True])
@@ -190,8 +190,8 @@ async def test_a_handler_can_cancel_its_job(app, db, returned):
 
     handle = await give_up.enqueue()
     assert await testing.drain(app) == {"canceled": 1}
-    assert row(db, handle.id)["error"]["message"] == "not wanted"
-    assert attempts(db, handle.id) == [(1, "canceled")]
+    assert job_row(db, handle.id)["error"]["message"] == "not wanted"
+    assert attempt_outcomes(db, handle.id) == [(1, "canceled")]
 
 
 async def test_an_exception_that_is_returned_counts_as_raised(app, db):
@@ -201,7 +201,7 @@ async def test_an_exception_that_is_returned_counts_as_raised(app, db):
 
     handle = await fall.enqueue()
     assert await testing.drain(app) == {"dead_letter": 1}
-    assert row(db, handle.id)["error"]["message"] == "returned"
+    assert job_row(db, handle.id)["error"]["message"] == "returned"
 
 
 async def test_an_attempt_knows_the_error_of_the_one_before(app):
@@ -240,9 +240,9 @@ async def test_a_dead_letter_that_is_reopened_runs_as_a_new_generation(app, db):
     assert await testing.drain(app) == {"dead_letter": 1}
     assert db.execute("select posthouse.reopen(%s)", (handle.id,)).fetchone() == ("queued",)
     await testing.drain(app)
-    job = row(db, handle.id)
+    job = job_row(db, handle.id)
     assert (job["status"], job["result"], job["generation"]) == ("succeeded", "at last", 2)
-    assert attempts(db, handle.id) == [(1, "failed"), (1, "succeeded")]
+    assert attempt_outcomes(db, handle.id) == [(1, "failed"), (1, "succeeded")]
 
 
 async def test_a_final_failure_is_logged_as_an_error_with_its_exception(app, caplog):
@@ -255,10 +255,10 @@ async def test_a_final_failure_is_logged_as_an_error_with_its_exception(app, cap
 
     await fall.enqueue()
     await testing.drain(app)
-    told = [record for record in caplog.records if "attempt" in record.getMessage()]
-    assert [record.levelname for record in told] == ["WARNING", "WARNING", "ERROR"]
-    assert [bool(record.exc_info) for record in told] == [False, False, True]
-    kind, error, trace = told[-1].exc_info
+    logged = [record for record in caplog.records if "attempt" in record.getMessage()]
+    assert [record.levelname for record in logged] == ["WARNING", "WARNING", "ERROR"]
+    assert [bool(record.exc_info) for record in logged] == [False, False, True]
+    kind, error, trace = logged[-1].exc_info
     assert (kind.__name__, str(error)) == ("Broken", "attempt 3")
     assert trace is not None
 
@@ -270,10 +270,10 @@ async def test_the_exception_of_a_logged_failure_is_masked(app, caplog):
 
     await fall.enqueue(password="correct horse battery")
     await testing.drain(app)
-    (told,) = [record for record in caplog.records if record.levelname == "ERROR"]
-    kind, error, trace = told.exc_info
+    (logged,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    kind, error, trace = logged.exc_info
     assert (kind.__name__, trace is not None) == ("Broken", True)
-    assert "horse" not in str(error) + told.exc_text
+    assert "horse" not in str(error) + logged.exc_text
 
 
 @pytest.mark.parametrize("runner", ["auto", "thread"])
@@ -286,6 +286,6 @@ async def test_a_result_that_is_no_json_fails_the_job_and_names_the_type(app, db
 
     handle = await app.job("awkward")(awkward if runner == "auto" else awkward_thread).enqueue()
     assert await testing.drain(app) == {"failed": 1}
-    job = row(db, handle.id)
+    job = job_row(db, handle.id)
     assert (job["error"]["type"], job["attempt_count"]) == ("InvalidResult", 1)
     assert "the result contains an object of type type," in job["error"]["message"]

@@ -9,7 +9,8 @@ from posthouse import insights, testing
 from posthouse.errors import ConfigurationError
 from posthouse.keeper.keeper import Keeper
 from posthouse.storage.connections import connect_async
-from workshop import attempts, eventually, row, status, working
+from support.waiting import eventually
+from support.workers import attempt_outcomes, job_row, job_status, running_worker
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def new(settings):
 
 
 async def announce(app):
-    async with working(app, keeper=False):
+    async with running_worker(app, keeper=False):
         pass
 
 
@@ -49,35 +50,35 @@ async def why(settings, job_id):
 
 
 async def test_an_old_worker_passes_on_a_payload_that_newer_code_accepts(old, new, db, settings):
-    async with working(old):
+    async with running_worker(old):
         await announce(new)
         handle = await new.client.enqueue("greet", {"name": "Ada", "language": "fr"})
-        await eventually(lambda: attempts(db, handle.id) == [(1, "released")], what="the release")
-        told = await why(settings, handle.id)
-        assert told.reason == "no_worker"
-        assert "these workers run older code" in told.summary
-        assert told.until is not None
+        await eventually(lambda: attempt_outcomes(db, handle.id) == [(1, "released")], what="the release")
+        explained = await why(settings, handle.id)
+        assert explained.reason == "no_worker"
+        assert "these workers run older code" in explained.summary
+        assert explained.until is not None
         fits = await new.client.enqueue("greet", {"name": "Bob"})
-        await eventually(lambda: status(db, fits.id) == "succeeded", what="a job that fits both")
-        assert attempts(db, handle.id) == [(1, "released")]
-        async with working(new, keeper=False):
-            await eventually(lambda: status(db, handle.id) == "succeeded", what="the newer worker")
-    job = row(db, handle.id)
+        await eventually(lambda: job_status(db, fits.id) == "succeeded", what="a job that fits both")
+        assert attempt_outcomes(db, handle.id) == [(1, "released")]
+        async with running_worker(new, keeper=False):
+            await eventually(lambda: job_status(db, handle.id) == "succeeded", what="the newer worker")
+    job = job_row(db, handle.id)
     assert (job["result"], job["attempt_count"], job["crashes"]) == ("Ada fr", 1, 0)
-    assert attempts(db, handle.id) == [(1, "released"), (1, "succeeded")]
+    assert attempt_outcomes(db, handle.id) == [(1, "released"), (1, "succeeded")]
     await new.close()
 
 
 async def test_a_job_that_no_newer_worker_takes_ends_by_its_deadline(old, new, db, settings):
-    async with working(old, keeper=False):
+    async with running_worker(old, keeper=False):
         await announce(new)
         handle = await new.client.enqueue("greet", {"name": "Ada", "language": "fr"})
-        await eventually(lambda: attempts(db, handle.id) == [(1, "released")], what="the release")
+        await eventually(lambda: attempt_outcomes(db, handle.id) == [(1, "released")], what="the release")
     keeper = Keeper(settings.database_url, settings)
     async with testing.clock(new) as clock:
         await clock.move_to((await why(settings, handle.id)).until)
         db.execute("select posthouse.pause_queue('default')")
-        async with working(new, keeper=False):  # it would run the job, but for the pause
+        async with running_worker(new, keeper=False):  # it would run the job, but for the pause
             assert await keeper.expirer.run_once() == {"expired": 0}
         db.execute("select posthouse.resume_queue('default')")
         deadline = (await why(settings, handle.id)).until
@@ -87,28 +88,28 @@ async def test_a_job_that_no_newer_worker_takes_ends_by_its_deadline(old, new, d
         assert await keeper.expirer.run_once() == {"expired": 1}
     await keeper.stop()
     await new.close()
-    job = row(db, handle.id)
+    job = job_row(db, handle.id)
     assert (job["status"], job["error"]["type"]) == ("dead_letter", "PayloadMismatch")
     assert db.execute("select dead_letter from posthouse.failures").fetchall() == [(1,)]
     assert db.execute("select posthouse.reopen(%s)", (handle.id,)).fetchone() == ("queued",)
-    assert row(db, handle.id)["requires"] is None, "a retry is offered to all workers"
+    assert job_row(db, handle.id)["requires"] is None, "a retry is offered to all workers"
 
 
 async def test_a_payload_that_fits_no_definition_is_final(old, new, db):
-    async with working(old):
+    async with running_worker(old):
         await announce(new)
         (job_id,) = db.execute("select posthouse.enqueue('greet', '{\"nme\": 1}')").fetchone()
-        await eventually(lambda: status(db, job_id) == "dead_letter", what="the dead letter")
-    assert row(db, job_id)["error"]["type"] == "InvalidPayload"
-    assert attempts(db, job_id) == [(1, "failed")]
+        await eventually(lambda: job_status(db, job_id) == "dead_letter", what="the dead letter")
+    assert job_row(db, job_id)["error"]["type"] == "InvalidPayload"
+    assert attempt_outcomes(db, job_id) == [(1, "failed")]
 
 
 async def test_a_payload_is_final_for_the_newest_code(old, new, db):
     """It is the newest definition that refuses it: no other worker will do better."""
     await announce(old)
-    async with working(new):
+    async with running_worker(new):
         (job_id,) = db.execute("select posthouse.enqueue('greet', '{\"language\": \"fr\"}')").fetchone()
-        await eventually(lambda: status(db, job_id) == "dead_letter", what="the dead letter")
+        await eventually(lambda: job_status(db, job_id) == "dead_letter", what="the dead letter")
 
 
 async def test_jobs_of_an_earlier_name_run(app, db):
@@ -116,10 +117,10 @@ async def test_jobs_of_an_earlier_name_run(app, db):
     async def greet(name: str) -> str:
         return name
 
-    async with working(app):
+    async with running_worker(app):
         handles = [await app.client.enqueue(kind, {"name": "Ada"}) for kind in ("hello", "salute", "greet")]
         for handle in handles:
-            await eventually(lambda handle=handle: status(db, handle.id) == "succeeded", what="a job")
+            await eventually(lambda handle=handle: job_status(db, handle.id) == "succeeded", what="a job")
 
 
 def test_an_alias_may_not_be_the_name_of_another_job():

@@ -11,7 +11,8 @@ from posthouse.core.outcome import TimedOut
 from posthouse.worker.executor import CALLS_PER_TURN
 from posthouse.worker.fetcher import Fetcher
 from posthouse.worker.outcomes import Released
-from workshop import attempts, eventually, status, statuses, working
+from support.waiting import eventually
+from support.workers import attempt_outcomes, job_status, running_worker, status_counts
 
 customer = ContextVar("customer", default=None)
 
@@ -36,8 +37,8 @@ async def test_a_context_variable_of_one_job_is_not_seen_by_the_next(app, db):
     names = [f"customer {number}" for number in range(5)]
     for name in names:
         await bind.enqueue(name=name)
-    async with working(app, concurrency=1):
-        await eventually(lambda: statuses(db) == {"succeeded": 5})
+    async with running_worker(app, concurrency=1):
+        await eventually(lambda: status_counts(db) == {"succeeded": 5})
     assert seen == [(None, name) for name in names]
     assert len(tasks) == 1
 
@@ -55,10 +56,10 @@ async def test_a_cancellation_that_a_handler_did_not_notice_does_not_reach_the_n
 
     workers = []
     handles = [await late.enqueue(), await next_one.enqueue()]
-    async with working(app, concurrency=1) as worker:
+    async with running_worker(app, concurrency=1) as worker:
         workers.append(worker)
-        await eventually(lambda: status(db, handles[1].id) == "succeeded")
-    assert attempts(db, handles[0].id) == [(1, "timeout")]
+        await eventually(lambda: job_status(db, handles[1].id) == "succeeded")
+    assert attempt_outcomes(db, handles[0].id) == [(1, "timeout")]
 
 
 async def test_handlers_that_never_wait_leave_turns_to_other_tasks(app, db):
@@ -75,9 +76,9 @@ async def test_handlers_that_never_wait_leave_turns_to_other_tasks(app, db):
 
     for _ in range(4 * CALLS_PER_TURN):
         await short.enqueue()
-    async with working(app, concurrency=1):
+    async with running_worker(app, concurrency=1):
         ticking = asyncio.create_task(tick())
-        await eventually(lambda: statuses(db) == {"succeeded": 4 * CALLS_PER_TURN})
+        await eventually(lambda: status_counts(db) == {"succeeded": 4 * CALLS_PER_TURN})
         ticking.cancel()
     runs = [len(list(run)) for name, run in groupby(calls) if name == "call"]
     assert max(runs) == CALLS_PER_TURN
@@ -90,7 +91,7 @@ async def test_a_job_that_is_released_before_its_slot_starts_does_not_run(app, d
     async def note(job: posthouse.Job):
         ran.append(job.attempt)
 
-    async with working(app, concurrency=1) as worker:
+    async with running_worker(app, concurrency=1) as worker:
         accept = worker.executor.accept
 
         def accept_and_release(jobs):
@@ -100,8 +101,8 @@ async def test_a_job_that_is_released_before_its_slot_starts_does_not_run(app, d
 
         monkeypatch.setattr(worker.executor, "accept", accept_and_release)
         handle = await note.enqueue()
-        await eventually(lambda: status(db, handle.id) == "succeeded")
+        await eventually(lambda: job_status(db, handle.id) == "succeeded")
         assert worker.executor.idle_slots == 1
     assert ran == [1]
-    assert [outcome for _, outcome in attempts(db, handle.id)] == ["released", "succeeded"]
-    assert statuses(db) == {"succeeded": 1}
+    assert [outcome for _, outcome in attempt_outcomes(db, handle.id)] == ["released", "succeeded"]
+    assert status_counts(db) == {"succeeded": 1}

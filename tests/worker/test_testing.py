@@ -9,7 +9,7 @@ import pytest
 import posthouse
 from posthouse import testing
 from posthouse.errors import InvalidPayload, WaitTimeout
-from workshop import working
+from support.workers import running_worker
 
 
 async def test_run_calls_a_handler_with_typed_arguments_and_no_database():
@@ -193,7 +193,7 @@ async def test_a_clock_moved_under_a_running_worker_makes_later_jobs_due(app, db
         return "done"
 
     handle = await work.using(delay="2d").enqueue()
-    async with working(app), testing.clock(app) as clock:
+    async with running_worker(app), testing.clock(app) as clock:
         await clock.advance("2d1s")
         assert await handle.wait("20s") == "done"
 

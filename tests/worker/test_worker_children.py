@@ -2,8 +2,8 @@
 
 import psutil
 
-from waiting import WAIT_SECONDS
-from workshop import working
+from support.waiting import WAIT_SECONDS
+from support.workers import running_worker
 
 
 async def test_a_worker_whose_handlers_are_coroutines_and_threads_has_no_child(app):
@@ -16,7 +16,7 @@ async def test_a_worker_whose_handlers_are_coroutines_and_threads_has_no_child(a
         return "in a thread"
 
     before = psutil.Process().children()
-    async with working(app):
+    async with running_worker(app):
         assert await (await here.enqueue()).wait(WAIT_SECONDS) == "here"
         assert await (await in_a_thread.enqueue()).wait(WAIT_SECONDS) == "in a thread"
         assert psutil.Process().children() == before

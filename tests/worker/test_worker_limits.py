@@ -139,7 +139,7 @@ async def test_a_small_tenant_does_not_wait_for_a_large_one(app):
     await app.client.enqueue_many(large)
     await app.client.enqueue_many([task.request({"name": "small"}, {"tenant": "small"}) for _ in range(3)])
     await testing.drain(app)
-    assert max(place for place, name in enumerate(order) if name == "small") < 1_500
+    assert max(index for index, name in enumerate(order) if name == "small") < 1_500
 
 
 @pytest.mark.parametrize(

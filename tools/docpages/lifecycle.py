@@ -29,7 +29,7 @@ A job is one row, and its status follows from the table that contains it. A queu
 if it may start now, and in `posthouse.waiting` if it is due later or blocked by other jobs. A running job is
 in `posthouse.running`, an ended job in `posthouse.history`. A move deletes the row from one table and inserts
 it into another, in one statement. The view [posthouse.jobs](sql.md#the-view-posthousejobs) shows all tables
-as one, with the columns `status` and `place` (the table).
+as one, with the columns `status` and `job_table` (the table).
 """
 
 MOVES = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 from docpages.markdown import opening, table, text
 from posthouse.metrics.catalogue import METRICS
 
-PLACES = {
+SCOPES = {
     "database": (
         "Installation",
         (
@@ -22,11 +22,11 @@ PLACES = {
 def page() -> str:
     lines = opening("Metrics", "posthouse.metrics.catalogue")
     lines += ["[Monitoring](../monitoring.md) describes how to collect and use these metrics.", ""]
-    for place, (title, what) in PLACES.items():
+    for scope, (title, what) in SCOPES.items():
         rows = [
             (f"`{item.name}`", item.kind, ", ".join(item.labels) or "-", item.help)
             for item in METRICS
-            if item.place == place
+            if item.scope == scope
         ]
         lines += [f"## {title}", "", what, "", *table(("metric", "type", "labels", "meaning"), rows)]
     return text(lines)

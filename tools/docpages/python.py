@@ -61,7 +61,7 @@ WIDTH = 100
 
 # Members for internal use.
 INSIDE = {
-    "announcement", "changed", "declaration", "delay", "from_json", "offline_after", "plain_fields", "recall",
+    "announcement", "changed", "declaration", "delay", "from_json", "offline_after", "recall", "texts",
     "to_json",
 }  # fmt: skip
 

@@ -15,9 +15,9 @@ from posthouse_media import FfmpegFailed, run_ffmpeg
 RATE = 16_000
 """Sample rate of recognizers, per second."""
 OPUS_BITS = 24_000
-MOST_CHANNELS = 2
+MAX_CHANNELS = 2
 
-Heard = Callable[[float], object]
+ProgressCallback = Callable[[float], object]
 """Callback with the seconds of audio that are converted."""
 
 
@@ -42,28 +42,30 @@ def probe(path: Path) -> AudioInfo:
 
 
 @contextmanager
-def as_flac(recording: Path, heard: Heard | None = None) -> Iterator[Path]:
+def as_flac(recording: Path, on_progress: ProgressCallback | None = None) -> Iterator[Path]:
     """Convert to FLAC. Two channels are kept, because each is one speaker."""
-    channels = min(probe(recording).channels, MOST_CHANNELS)
-    with _converted(recording, ".flac", heard, "-vn", "-c:a", "flac", "-ac", str(channels)) as made:
+    channels = min(probe(recording).channels, MAX_CHANNELS)
+    with _converted(recording, ".flac", on_progress, "-vn", "-c:a", "flac", "-ac", str(channels)) as made:
         yield made
 
 
 @contextmanager
-def as_opus(audio: Path, heard: Heard | None = None) -> Iterator[Path]:
+def as_opus(audio: Path, on_progress: ProgressCallback | None = None) -> Iterator[Path]:
     opus = ("-c:a", "libopus", "-b:a", str(OPUS_BITS), "-application", "voip")
-    with _converted(audio, ".ogg", heard, *opus) as made:
+    with _converted(audio, ".ogg", on_progress, *opus) as made:
         yield made
 
 
 @contextmanager
-def _converted(source: Path, suffix: str, heard: Heard | None, *options: str) -> Iterator[Path]:
+def _converted(
+    source: Path, suffix: str, on_progress: ProgressCallback | None, *options: str
+) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / f"audio{suffix}"
         try:
             run_ffmpeg(
                 "-i", str(source), "-map", "0:a:0", "-ar", str(RATE), *options, str(target),
-                on_progress=heard,
+                on_progress=on_progress,
             )  # fmt: skip
         except FfmpegFailed as error:
             raise NoAudio(f"cannot convert the audio: {error}") from None

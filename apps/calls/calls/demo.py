@@ -44,10 +44,10 @@ async def _record(folder: Path, api: httpx.AsyncClient, script: list[Line]) -> s
 
 async def _rate(api: httpx.AsyncClient, call: str, script: list[Line]) -> float:
     transcript = (await api.get(f"/calls/{call}/transcript")).raise_for_status().json()
-    heard: dict[str, str] = {}
+    recognized: dict[str, str] = {}
     for phrase in transcript["phrases"]:
-        heard[phrase["speaker"]] = f"{heard.get(phrase['speaker'], '')} {phrase['text']}"
-    return word_error_rate(script, heard)
+        recognized[phrase["speaker"]] = f"{recognized.get(phrase['speaker'], '')} {phrase['text']}"
+    return word_error_rate(script, recognized)
 
 
 def _talk(figures: dict[str, Any]) -> str:

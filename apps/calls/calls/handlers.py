@@ -42,8 +42,8 @@ def extract_audio(job: Job, call_id: UUID, raw_path: str, transcribe_again: bool
     audio = paths.audio(call_id)
     if not storage().exists(audio):
         with storage().opened(raw_path, "recording") as recording:
-            heard = percent_of(job, probe(recording).duration)
-            with as_flac(recording, heard) as made:
+            on_progress = percent_of(job, probe(recording).duration)
+            with as_flac(recording, on_progress) as made:
                 storage().put(audio, made)
     with storage().opened(audio) as made:
         info = probe(made)
@@ -67,8 +67,8 @@ def transcribe_start(job: Job, call_id: UUID, audio_path: str, transcribe_again:
         finish_transcription(job, call_id)
         return
     if not storage().exists(ogg):
-        heard = percent_of(job, call.duration or 0.0)
-        with storage().opened(audio_path) as audio, as_opus(audio, heard) as made:
+        on_progress = percent_of(job, call.duration or 0.0)
+        with storage().opened(audio_path) as audio, as_opus(audio, on_progress) as made:
             storage().put(ogg, made)
     recognizer = recognizers.configured_recognizer()
     with snooze_when_busy(recognizer):

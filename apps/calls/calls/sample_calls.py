@@ -51,10 +51,10 @@ def record(target: Path, script: Sequence[Line], voices: Mapping[int, str] = VOI
     rate = spoken[0][2]
     pause = int(PAUSE_SECONDS * rate)
     sound = np.zeros((sum(len(samples) + pause for _, samples, _ in spoken), 2), np.int16)
-    place = 0
+    position = 0
     for speaker, samples, _ in spoken:
-        sound[place : place + len(samples), speaker - 1] = samples
-        place += len(samples) + pause
+        sound[position : position + len(samples), speaker - 1] = samples
+        position += len(samples) + pause
     with wave.open(str(target), "wb") as file:
         file.setnchannels(2)
         file.setsampwidth(2)
@@ -63,12 +63,12 @@ def record(target: Path, script: Sequence[Line], voices: Mapping[int, str] = VOI
     return target
 
 
-def word_error_rate(script: Sequence[Line], heard: dict[str, str]) -> float:
+def word_error_rate(script: Sequence[Line], recognized: dict[str, str]) -> float:
     """Return the word error rate over both channels."""
     errors = words = 0
     for speaker in VOICES:
-        said = plain(" ".join(text for who, text in script if who == speaker))
-        errors += _distance(said, plain(heard.get(str(speaker), "")))
+        said = plain(" ".join(text for name, text in script if name == speaker))
+        errors += _distance(said, plain(recognized.get(str(speaker), "")))
         words += len(said)
     return errors / words
 
@@ -77,13 +77,13 @@ def plain(text: str) -> list[str]:
     return _WORD.findall(text.lower().replace("\u2019", "'"))
 
 
-def _distance(said: list[str], heard: list[str]) -> int:
+def _distance(said: list[str], recognized: list[str]) -> int:
     """Return the Levenshtein distance over words."""
-    row = list(range(len(heard) + 1))
-    for index, word in enumerate(said, 1):
-        before, row[0] = row[0], index
-        for place, other in enumerate(heard, 1):
-            before, row[place] = row[place], min(row[place] + 1, row[place - 1] + 1, before + (word != other))
+    row = list(range(len(recognized) + 1))
+    for row_index, word in enumerate(said, 1):
+        before, row[0] = row[0], row_index
+        for index, other in enumerate(recognized, 1):
+            before, row[index] = row[index], min(row[index] + 1, row[index - 1] + 1, before + (word != other))
     return row[-1]
 
 

@@ -97,8 +97,8 @@ class Operation(BaseModel):
             why = self.error or OperationError(message="the operation is not done")
             raise OperationFailed(f"operation {self.id} failed with code {why.code}: {why.message}")
         phrases = [_phrase(chunk) for chunk in self.response.chunks if chunk.alternatives]
-        heard = [phrase for phrase in phrases if phrase.words]
-        ordered = sorted(heard, key=lambda phrase: (phrase.words[0].start, phrase.speaker))
+        recognized = [phrase for phrase in phrases if phrase.words]
+        ordered = sorted(recognized, key=lambda phrase: (phrase.words[0].start, phrase.speaker))
         unread = self.response.unreadChannels
         return Transcript(language=settings.language(), phrases=ordered, unread_speakers=unread)
 
@@ -108,8 +108,10 @@ def read_operation(answer: bytes) -> Operation:
         return Operation.model_validate_json(answer)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(item) for item in first["loc"]) or "the response"
-        raise MalformedAnswer(f"invalid response: expected an operation; {place}: {first['msg']}") from None
+        location = ".".join(str(item) for item in first["loc"]) or "the response"
+        raise MalformedAnswer(
+            f"invalid response: expected an operation; {location}: {first['msg']}"
+        ) from None
 
 
 def _phrase(chunk: Chunk) -> Phrase:
@@ -149,18 +151,18 @@ def _ask(method: str, address: str, *, headers: dict[str, str] | None = None, **
         raise ServiceUnavailable(
             f"SpeechKit is unavailable: {method} {address}: {type(error).__name__} {error}".rstrip()
         ) from None
-    _refuse_errors(answer)
+    _raise_for_status(answer)
     return read_operation(answer.content)
 
 
-def _refuse_errors(answer: httpx.Response) -> None:
-    told = f"SpeechKit returned {answer.status_code}: {answer.text[:500]}"
+def _raise_for_status(answer: httpx.Response) -> None:
+    message = f"SpeechKit returned {answer.status_code}: {answer.text[:500]}"
     if answer.status_code == _BUSY:
         raise RateLimited(_retry_after(answer))
     if answer.status_code >= _SERVER:
-        raise ServiceUnavailable(told)
+        raise ServiceUnavailable(message)
     if not answer.is_success:
-        raise RequestRejected(told)
+        raise RequestRejected(message)
 
 
 def _retry_after(answer: httpx.Response) -> float | None:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, computed_field
 
 FEW_WORDS = 5
 """A speaker with fewer words has no confidence of their own: single words say little."""
-_LEAST = 1e-3
+_MIN_CONFIDENCE = 1e-3
 
 
 class Word(BaseModel):
@@ -65,5 +65,5 @@ def confidence_of(words: Iterable[Word]) -> float | None:
 
     The arithmetic mean hardly falls when a third of the words are guesses.
     """
-    logs = [log(max(word.confidence, _LEAST)) for word in words if word.confidence is not None]
+    logs = [log(max(word.confidence, _MIN_CONFIDENCE)) for word in words if word.confidence is not None]
     return round(exp(sum(logs) / len(logs)), 3) if logs else None

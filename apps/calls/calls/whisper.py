@@ -30,8 +30,8 @@ class LanguageUnsupported(Exception):
     """The model does not support the expected language."""
 
 
-def recognize(speech: Path, operation_id: str, heard: Callable[[float], Any]) -> dict[str, Any]:
-    """Return a finished operation. ``heard`` is called with the share of the audio processed."""
+def recognize(speech: Path, operation_id: str, on_progress: Callable[[float], Any]) -> dict[str, Any]:
+    """Return a finished operation. ``on_progress`` is called with the share of the audio processed."""
     import ctranslate2  # noqa: PLC0415 - slow to load
 
     language = settings.language_code()
@@ -46,7 +46,7 @@ def recognize(speech: Path, operation_id: str, heard: Callable[[float], Any]) ->
         for segment in segments:
             chunks.append(_chunk(segment, channel))
             read += segment.end - segment.start
-            heard((index + min(segment.end / max(sound.duration, 0.1), 1)) / sound.channels)
+            on_progress((index + min(segment.end / max(sound.duration, 0.1), 1)) / sound.channels)
         if speech_seconds >= NOTICEABLE_SECONDS and read < speech_seconds / 2:
             unread.append(channel)
     return {"id": operation_id, "done": True, "response": {"chunks": chunks, "unreadChannels": unread}}

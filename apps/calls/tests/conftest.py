@@ -52,7 +52,7 @@ def sounds(recording, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def heard(sounds):
+def recognized_call(sounds):
     """What the local recognizer answers about the recording."""
     return json.dumps(whisper.recognize(sounds[1], "an operation", lambda _: None)).encode()
 

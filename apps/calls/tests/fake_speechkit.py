@@ -21,8 +21,8 @@ CHUNK = {
             "text": "The parcel is here",
             "confidence": 1,
             "words": [
-                {"word": word, "startTime": f"{place}.100s", "endTime": f"{place}.900s", "confidence": 1}
-                for place, word in enumerate(WORDS)
+                {"word": word, "startTime": f"{index}.100s", "endTime": f"{index}.900s", "confidence": 1}
+                for index, word in enumerate(WORDS)
             ],
         }
     ],
@@ -124,10 +124,10 @@ class FakeSpeechKit:
             def _answer(self, work):
                 if self.headers["Authorization"] != f"Api-Key {cloud.key}":
                     cloud.refused.append(self.path)
-                    status, told, *more = 401, {"code": 16, "message": "unknown api key"}
+                    status, body, *more = 401, {"code": 16, "message": "unknown api key"}
                 else:
-                    status, told, *more = work()
-                content = (told if isinstance(told, str) else json.dumps(told)).encode()
+                    status, body, *more = work()
+                content = (body if isinstance(body, str) else json.dumps(body)).encode()
                 try:
                     self.send_response(status)
                     for name, value in (more[0] if more else {}).items():

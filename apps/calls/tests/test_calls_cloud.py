@@ -142,14 +142,14 @@ async def test_polls_that_go_wrong(product, cloud, call):
             )
         await time.advance("40s")
         await drain(app)
-    told = {trouble: row["last_error"] for trouble, row in found.items()}
-    assert "500: " in told["500"]
-    assert "ReadTimeout" in told["slow"]
-    assert "Invalid JSON" in told["no json"]
-    assert "id: Field required" in told["no id"]
-    assert "neither a response nor an error" in told["done with nothing"]
-    assert "response.chunks.0.alternatives.0.words: Field required" in told["no times"]
-    assert "the response is about another" in told["another"]
+    errors = {trouble: row["last_error"] for trouble, row in found.items()}
+    assert "500: " in errors["500"]
+    assert "ReadTimeout" in errors["slow"]
+    assert "Invalid JSON" in errors["no json"]
+    assert "id: Field required" in errors["no id"]
+    assert "neither a response nor an error" in errors["done with nothing"]
+    assert "response.chunks.0.alternatives.0.words: Field required" in errors["no times"]
+    assert "the response is about another" in errors["another"]
     assert {job_of(product, call_id, transcribe_poll)["status"] for call_id in calls.values()} == {
         "succeeded"
     }
@@ -166,7 +166,7 @@ async def test_what_would_not_get_better_fails_at_once(product, cloud, call):
     assert [(job["status"], job["attempt_count"]) for job in jobs] == [("failed", 1)] * 2
     assert "failed with code 3: no speech" in jobs[0]["last_error"]
     assert "404: " in jobs[1]["last_error"]
-    client = await product.as_("tenant-viewer", "acme")
+    client = await product.client_for("tenant-viewer", "acme")
     shown = (await client.get(f"/calls/{failed}")).json()
     assert (shown["status"], shown["stage"]) == ("failed", "transcribe_poll")
     assert "no speech" in shown["error"]
@@ -211,7 +211,7 @@ async def test_an_operation_that_is_never_done_is_given_up_and_can_be_asked_for_
 
 async def _check_again(product, cloud, *calls):
     """A person may have more patience: the job has all its time again."""
-    admin = await product.as_("tenant-admin", "acme")
+    admin = await product.client_for("tenant-admin", "acme")
     for call_id in calls:
         cloud.pending[call_id] = 1
         job_id = (await admin.get(f"/calls/{call_id}")).json()["job_id"]
@@ -230,7 +230,7 @@ async def test_a_cloud_that_stays_broken_uses_up_the_attempts(product, cloud, ca
         await time.advance("30s")
         await drain(app)
     assert job_of(product, call_id, transcribe_poll)["status"] == "dead_letter"
-    client = await product.as_("tenant-viewer", "acme")
+    client = await product.client_for("tenant-viewer", "acme")
     (job,) = (await client.get(f"/calls/{call_id}/jobs")).json()
     assert (job["stage"], job["status"], job["attempts"]) == ("transcribe_poll", "failed", 2)
     assert "500: " in job["last_error"]

@@ -20,10 +20,13 @@ def files(storage):
     )
 
 
-async def test_a_deleted_call_leaves_no_row_file_or_payload(product, folder, send, finish, heard):
-    admin, stranger = await product.as_("tenant-admin", "acme"), await product.as_("tenant-admin", "globex")
+async def test_a_deleted_call_leaves_no_row_file_or_payload(product, folder, send, finish, recognized_call):
+    admin, stranger = (
+        await product.client_for("tenant-admin", "acme"),
+        await product.client_for("tenant-admin", "globex"),
+    )
     call_id = await send(admin)
-    await finish(call_id, heard)
+    await finish(call_id, recognized_call)
     urls = [f"/calls/{call_id}{path}" for path in RESULTS]
     for url in urls:
         assert (await admin.get(url)).status_code == 200, url
@@ -49,7 +52,7 @@ async def test_files_that_a_job_still_writes_are_deleted_when_it_has_ended(produ
     async with clock(app) as now:
         await drain(app)
         folder.put(paths.ogg(call_id), b"written late")
-        admin = await product.as_("tenant-admin", "acme")
+        admin = await product.client_for("tenant-admin", "acme")
         assert (await admin.post(f"/api/v1/jobs/{running.id}/cancel")).status_code == 200
         await now.advance("1s")
         await drain(app)
@@ -58,7 +61,7 @@ async def test_files_that_a_job_still_writes_are_deleted_when_it_has_ended(produ
 
 
 async def test_uploads_of_failed_calls_and_files_without_a_call_are_swept(product, folder, send):
-    admin = await product.as_("tenant-admin", "acme")
+    admin = await product.client_for("tenant-admin", "acme")
     failed = await send(admin, b"this is no recording")
     unknown = [paths.audio(uuid4()), paths.raw(uuid4())]
     for path in unknown:
@@ -93,7 +96,7 @@ async def test_a_canceled_recognition_cancels_the_call_and_polls_are_one_job(pro
     files_of = {"audio_path": paths.audio, "ogg_path": paths.ogg, "transcript_path": paths.transcript}
     named = {name: path(UUID(call_id)) for name, path in files_of.items()}
     await transcribe_poll.using(**about_it).enqueue(call_id=call_id, operationId=str(operation.id), **named)
-    admin = await product.as_("tenant-admin", "acme")
+    admin = await product.client_for("tenant-admin", "acme")
     async with clock(app) as now:
         for _ in range(3):
             await drain(app)

@@ -11,8 +11,8 @@ from calls.transcript import Phrase, Transcript, Word
 def phrase(speaker, start, text, pace=0.5):
     words = text.split()
     timed = [
-        Word(text=word, start=start + place * pace, end=start + (place + 1) * pace)
-        for place, word in enumerate(words)
+        Word(text=word, start=start + index * pace, end=start + (index + 1) * pace)
+        for index, word in enumerate(words)
     ]
     return Phrase(speaker=speaker, text=text, words=timed)
 

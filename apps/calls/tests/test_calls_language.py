@@ -35,8 +35,8 @@ def transcribed(path):
     return read_operation(recognized(path)).transcript()
 
 
-def test_words_have_confidences_and_noise_has_no_words(heard, tmp_path):
-    expected = read_operation(heard).transcript()
+def test_words_have_confidences_and_noise_has_no_words(recognized_call, tmp_path):
+    expected = read_operation(recognized_call).transcript()
     assert expected.confidence > 0.7
     assert all(0 <= word.confidence <= 1 for phrase in expected.phrases for word in phrase.words)
     for name, source in NOISES.items():
@@ -50,7 +50,7 @@ def test_words_have_confidences_and_noise_has_no_words(heard, tmp_path):
 async def test_speech_in_another_language_ends_as_low_confidence_with_the_figure(
     product, chosen, send, finish, finnish
 ):
-    admin = await product.as_("tenant-admin", "acme")
+    admin = await product.client_for("tenant-admin", "acme")
     answer = recognized(finnish)
     call_id = await send(admin, finnish)
     await finish(call_id, answer)
@@ -70,10 +70,10 @@ async def test_speech_in_another_language_ends_as_low_confidence_with_the_figure
 
 @pytest.mark.usefixtures("folder")
 async def test_a_language_that_the_model_does_not_read_is_a_clear_error_and_loses_nothing(
-    product, chosen, send, finish, heard
+    product, chosen, send, finish, recognized_call
 ):
     chosen(LANGUAGE="ru-RU")
-    admin = await product.as_("tenant-admin", "acme")
+    admin = await product.client_for("tenant-admin", "acme")
     call_id = await send(admin)
     await finish(call_id)
     call = (await admin.get(f"/calls/{call_id}")).json()
@@ -83,7 +83,7 @@ async def test_a_language_that_the_model_does_not_read_is_a_clear_error_and_lose
     )
     chosen(LANGUAGE="en_GB")
     assert (await admin.post(f"/calls/{call_id}/process")).status_code == 202
-    await finish(call_id, heard)
+    await finish(call_id, recognized_call)
     assert (await admin.get(f"/calls/{call_id}")).json()["status"] == "done"
     chosen(LANGUAGE="ru-RU")
     assert (await admin.post(f"/calls/{call_id}/process?transcribe_again=true")).status_code == 202

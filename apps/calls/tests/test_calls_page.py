@@ -3,7 +3,7 @@
 import asyncio
 import re
 
-from browsers import log_in, opened, take_pictures
+from support.browsers import log_in, opened, take_pictures
 
 SEEN = """list => new MutationObserver(() => {
   const seen = list.dataset.seen ?? ""
@@ -49,7 +49,7 @@ async def check_search(page, expect):
 async def test_upload_listen_search_export_and_delete(product, recording, folder):
     async with opened(product.url, "--autoplay-policy=no-user-gesture-required") as (page, expect):
         await product.worker(POSTHOUSE_PROCESS_SLOTS="1")
-        admin = await product.as_("tenant-admin", "acme")
+        admin = await product.client_for("tenant-admin", "acme")
         await log_in(page, "/apps/calls/", await product.key("tenant-admin", "acme"))
         await expect(page.get_by_text("No calls yet")).to_be_visible()
         await page.set_input_files("#calls-files", recording)

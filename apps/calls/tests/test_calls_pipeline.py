@@ -27,10 +27,10 @@ async def check_call(product, client, call_id, script):
     call = await get(client, f"/calls/{call_id}")
     assert (call["status"], call["stage"], call["error"], call["channels"]) == ("done", "analyze", None, 2)
     transcript = await get(client, f"/calls/{call_id}/transcript")
-    heard = {}
+    recognized = {}
     for phrase in transcript["phrases"]:
-        heard[phrase["speaker"]] = f"{heard.get(phrase['speaker'], '')} {phrase['text']}"
-    assert word_error_rate(script, heard) <= 0.25
+        recognized[phrase["speaker"]] = f"{recognized.get(phrase['speaker'], '')} {phrase['text']}"
+    assert word_error_rate(script, recognized) <= 0.25
     figures = await get(client, f"/calls/{call_id}/analysis")
     check_figures(figures, call["duration"])
     artifacts = product.rows("select kind, path, org_id from calls.artifacts order by kind")
@@ -52,7 +52,10 @@ def check_figures(figures, duration):
 
 
 async def test_from_upload_to_figures(product, folder, send, script):
-    admin, viewer = await product.as_("tenant-admin", "acme"), await product.as_("tenant-viewer", "acme")
+    admin, viewer = (
+        await product.client_for("tenant-admin", "acme"),
+        await product.client_for("tenant-viewer", "acme"),
+    )
     call_id = await send(admin)
     assert (await get(viewer, f"/calls/{call_id}"))["status"] == "processing"
     assert (await admin.post(f"/calls/{call_id}/process")).status_code == 409
@@ -122,13 +125,13 @@ async def _check_jobs(viewer, call_id):
 
 
 async def _check_strangers(product, call_id):
-    stranger = await product.as_("tenant-admin", "globex")
+    stranger = await product.client_for("tenant-admin", "globex")
     assert await get(stranger, "/calls") == []
     assert await get(stranger, "/calls/search?q=parcel") == []
     for path in ("", "/jobs", "/audio", "/transcript", "/analysis"):
         await get(stranger, f"/calls/{call_id}{path}", 404)
     assert (await stranger.post(f"/calls/{call_id}/process")).status_code == 404
-    ours = await get(await product.as_("super-admin"), "/calls?tenant=acme")
+    ours = await get(await product.client_for("super-admin"), "/calls?tenant=acme")
     assert [call["call_id"] for call in ours] == [call_id]
 
 
@@ -151,7 +154,7 @@ async def test_a_worker_killed_in_any_stage_leaves_nothing_undone_or_doubled(pro
     seed = time.time_ns()
     stage = random.Random(seed).choice(STAGES)
     print(f"kills in {stage} (seed {seed})")  # noqa: T201 - to reproduce a failure
-    admin = await product.as_("tenant-admin", "acme")
+    admin = await product.client_for("tenant-admin", "acme")
     call_id = await send(admin)
     doomed = await product.worker(**WORKER)
     await product.until(

@@ -19,7 +19,7 @@ def left(tmp_path):
 
 async def test_jobs_that_cannot_succeed_fail_at_once_and_say_why(product, folder, send, sounds):
     lost, foreign, empty, unheard = (added(product) for _ in range(4))
-    admin = await product.as_("tenant-admin", "acme")
+    admin = await product.client_for("tenant-admin", "acme")
     garbage = await send(admin, b"this is no recording")
     for call_id in (foreign, unheard):
         folder.put(paths.audio(call_id), sounds[0])
@@ -36,10 +36,10 @@ async def test_jobs_that_cannot_succeed_fail_at_once_and_say_why(product, folder
     await drain(app)
     rows = product.rows("select subject, status, attempt_count, error from posthouse.jobs")
     assert {(row["status"], row["attempt_count"]) for row in rows} == {("failed", 1)}
-    told = {
+    errors = {
         row["subject"]: (row["error"]["type"].rpartition(".")[2], row["error"]["message"]) for row in rows
     }
-    assert told == {
+    assert errors == {
         garbage: ("NoAudio", "the recording has no audio, or is not an audio or video file"),
         lost: ("NotStored", f"recording not found at {paths.raw(lost)}"),
         foreign: ("CallNotFound", f"call {foreign} does not exist"),
@@ -53,7 +53,7 @@ async def test_jobs_that_cannot_succeed_fail_at_once_and_say_why(product, folder
 
 
 async def test_an_upload_of_nothing_is_refused_and_leaves_nothing(product, folder, tmp_path):
-    admin = await product.as_("tenant-admin", "acme")
+    admin = await product.client_for("tenant-admin", "acme")
     answer = await admin.post("/calls", content=b"")
     assert answer.status_code == 422
     assert answer.json()["detail"] == "the request body is empty; send the recording as body"
@@ -63,7 +63,10 @@ async def test_an_upload_of_nothing_is_refused_and_leaves_nothing(product, folde
 
 async def test_uploads_are_bounded_and_need_the_right_role(product, chosen, folder, recording, tmp_path):
     chosen(MAX_UPLOAD_BYTES=1000)
-    admin, viewer = await product.as_("tenant-admin", "acme"), await product.as_("tenant-viewer", "acme")
+    admin, viewer = (
+        await product.client_for("tenant-admin", "acme"),
+        await product.client_for("tenant-viewer", "acme"),
+    )
     assert (await admin.post("/calls", content=recording.read_bytes())).status_code == 413
     assert (await viewer.post("/calls", content=b"sound")).status_code == 403
     assert product.rows("select * from calls.calls") == []
@@ -72,7 +75,7 @@ async def test_uploads_are_bounded_and_need_the_right_role(product, chosen, fold
 
 
 async def test_values_that_cannot_be_stored_are_refused(product, folder, tmp_path):
-    admin = await product.as_("tenant-admin", "acme")
+    admin = await product.client_for("tenant-admin", "acme")
     answer = await admin.post("/calls", params={"title": "a\x00b"}, content=b"recording")
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request"), answer.text
     assert (product.rows("select * from calls.calls"), left(tmp_path)) == ([], [])

@@ -47,7 +47,7 @@ class RuleChange(BaseModel, extra="forbid"):
 
     @field_validator("title", "guidance", "priority", mode="before")
     @classmethod
-    def _refuse_null(cls, value: Any, field: ValidationInfo) -> Any:
+    def _reject_null(cls, value: Any, field: ValidationInfo) -> Any:
         if value is None:
             raise ValueError(f"`{field.field_name}` must not be null; omit the field to leave it unchanged")
         return value

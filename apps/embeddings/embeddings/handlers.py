@@ -47,7 +47,7 @@ class Asked:
     "embeddings.embed",
     queue="embeddings",
     batch=BATCH,
-    batches=2,  # while one computes, the other reads and writes
+    batches=3,  # while one computes, the others read and write
     takes=Asked,
     retry=RETRY,
     max_attempts=3,
@@ -112,17 +112,16 @@ async def _embedded(jobs: Sequence[posthouse.Job]) -> list[Any]:
     async with jobs[0].transaction() as db:
         models = await store_models(db)
         requests = [_request(job, models.active) for job in jobs]
-        taken = await store.take(db, requests)
-        found = await store.find(db, requests)
+        pairs = list(zip(requests, await store.take(db, requests), strict=True))
     embedder = BatchEmbedder()
-    vectors = await embedder.vectors(_missing(requests, found, taken))
+    vectors = await embedder.vectors(_missing(pairs))
     async with jobs[0].transaction() as db:
         active = await hold_active(db)
         await store.keep(db, vectors)
-        await store.release(db, taken, requests)
-        attached = await store.attach(db, requests, active)
-    answers = Answers(embedder, vectors, attached, models.active, active)
-    return [answers.to(request, known) for request, known in zip(requests, found, strict=True)]
+        await store.release(db, [one for one, known in pairs if known.is_taken])
+        await store.forget_previous(db, [one for one, known in pairs if known.has_previous])
+    answers = Answers(embedder, vectors, models.active, active)
+    return [answers.to(request, known) for request, known in pairs]
 
 
 def _request(job: posthouse.Job, active: str) -> Request:
@@ -132,12 +131,12 @@ def _request(job: posthouse.Job, active: str) -> Request:
     return Request(text, payload["input_text"], UUID(payload["rule_id"]), job.id, job.token)
 
 
-def _missing(requests: Sequence[Request], found: Sequence[Found], taken: set[Text]) -> dict[Text, str]:
+def _missing(pairs: Sequence[tuple[Request, Found]]) -> dict[Text, str]:
     """Return the texts to compute, each once."""
     return {
         request.text: request.input_text
-        for request, known in zip(requests, found, strict=True)
-        if known.is_current and not known.has_vector and request.text in taken
+        for request, known in pairs
+        if known.is_current and known.is_taken and known.dimensions is None
     }
 
 
@@ -148,13 +147,11 @@ class Answers:
         self,
         embedder: BatchEmbedder,
         vectors: Mapping[Text, Vector],
-        attached: Mapping[UUID, int],
         before: str,
         active: str,
     ) -> None:
         self._embedder = embedder
         self._vectors = vectors
-        self._attached = attached
         self._replaced = before if before != active else None
         self._told: set[Text] = set()
 
@@ -166,10 +163,11 @@ class Answers:
             return posthouse.Cancel("the text of the rule has changed; another job embeds the new text")
         if text in self._embedder.errors:
             return self._embedder.errors[text]
-        if request.rule not in self._attached or text.model == self._replaced:
-            # Another batch computes it, or it has changed: the next run sees which.
+        dimensions = len(self._vectors[text]) if text in self._vectors else known.dimensions
+        if dimensions is None or text.model == self._replaced:
+            # Another batch computes it, or the model was changed: the next run sees which.
             return posthouse.Snooze(MOMENT)
-        return self._success(text, self._attached[request.rule])
+        return self._success(text, dimensions)
 
     def _success(self, text: Text, dimensions: int) -> dict[str, Any]:
         reused = text not in self._vectors or text in self._told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 import numpy as np
 from psycopg.adapt import Dumper
@@ -13,23 +14,29 @@ from embeddings.db import Db
 from embeddings.providers import Vector
 from embeddings.settings import DIMENSIONS
 
-
-class PackedVector(bytes):
-    """A parameter for a column of the type ``vector``."""
+_ITEM = np.dtype([("size", ">i4"), ("dimensions", ">i2"), ("unused", ">i2"), ("numbers", ">f4", DIMENSIONS)])
 
 
-def pack(vector: Vector) -> PackedVector:
-    """Return the vector, padded with zeros to the length of the column."""
-    numbers = np.zeros(DIMENSIONS, dtype=">f4")
-    numbers[: len(vector)] = vector
-    return PackedVector(struct.pack(">HH", DIMENSIONS, 0) + numbers.tobytes())
+class PackedVectors(bytes):
+    """A parameter of the type ``vector[]``."""
+
+
+def pack(vectors: Sequence[Vector]) -> PackedVectors:
+    """Return the vectors as an array, padded with zeros to the length of the column."""
+    items = np.zeros(len(vectors), _ITEM)
+    items["size"], items["dimensions"] = _ITEM.itemsize - 4, DIMENSIONS
+    for numbers, vector in zip(items["numbers"], vectors, strict=True):
+        numbers[: len(vector)] = vector
+    return PackedVectors(items.tobytes())
 
 
 class _PackedDumper(Dumper):
     format = Format.BINARY
+    vector_oid: int
 
-    def dump(self, obj: PackedVector) -> bytes:
-        return obj
+    def dump(self, obj: PackedVectors) -> bytes:
+        count = len(obj) // _ITEM.itemsize
+        return struct.pack(">iiIii", 1, 0, self.vector_oid, count, 1) + obj
 
 
 async def send_packed(db: Db) -> None:
@@ -38,4 +45,5 @@ async def send_packed(db: Db) -> None:
         found = await TypeInfo.fetch(db, "vector")
         assert found is not None
         found.register(db)
-        db.adapters.register_dumper(PackedVector, type("VectorDumper", (_PackedDumper,), {"oid": found.oid}))
+        dumper = type("VectorsDumper", (_PackedDumper,), {"oid": found.array_oid, "vector_oid": found.oid})
+        db.adapters.register_dumper(PackedVectors, dumper)

@@ -1,11 +1,11 @@
 -- Rules of projects and their vectors.
 --
 -- Rules are written in plain SQL or through the API. A trigger enqueues the embedding in the same transaction if the text
--- changed. The handler computes the vector of each text and model once (embeddings.vectors); rules with this text refer to
--- it by its hash. New vectors are searched one by one; where there are many, a job adds them to an HNSW index, because this
--- costs more than all other work of Postgres for a vector. embeddings.models says which model serves searches, so that a
--- change of the model is one small transaction. While a batch computes, no transaction is open: embeddings.leases says who
--- computes what.
+-- changed. The handler computes the vector of each text and model once (embeddings.vectors), and finds it for all rules
+-- with this text by its hash, so that nothing is written to a rule when it is embedded. New vectors are searched one by
+-- one; where there are many, a job adds them to an HNSW index, because this costs more than all other work of Postgres
+-- for a vector. embeddings.models says which model serves searches, so that a change of the model is one small
+-- transaction. While a batch computes, no transaction is open: embeddings.leases says who computes what.
 -- Lock order: the models, leases, rules by id, then the tables of Posthouse.
 
 do $$
@@ -37,8 +37,8 @@ create table if not exists embeddings.rules (
   rationale text,
   priority text not null default 'medium',
   text_hash text not null generated always as (md5(embeddings.text_of(title, guidance, rationale))) stored,
-  -- The text whose vector serves searches: the previous text until the new one is embedded.
-  embedded_hash text,
+  -- The text whose vector serves searches until the current text has one; set when the text changes.
+  previous_hash text,
   created_at timestamptz not null default posthouse.now(),
   updated_at timestamptz not null default posthouse.now(),
   constraint rules_named_once unique (tenant_id, rule_id),
@@ -46,7 +46,8 @@ create table if not exists embeddings.rules (
   constraint rules_say_something check (embeddings.text_of(title, guidance, rationale) ~ '\S')
 );
 create index if not exists rules_by_text on embeddings.rules (tenant_id, text_hash);
-create index if not exists rules_by_embedded_text on embeddings.rules (tenant_id, embedded_hash);
+create index if not exists rules_by_previous_text on embeddings.rules (tenant_id, previous_hash)
+  where previous_hash is not null;
 
 -- One row per text and model, shared by all rules with this text. Shorter vectors are padded with zeros, which changes
 -- neither angles nor distances.
@@ -90,11 +91,83 @@ create table if not exists embeddings.leases (
   primary key (tenant_id, model, text_hash)
 );
 
--- Whether a rule has this text, or is found by its vector.
+-- Whether the job that took a lease still runs. A function, so that it is planned only if a lease is in the way: planning
+-- takes milliseconds, because the view of jobs reads several tables.
+create or replace function embeddings.is_held(p_job uuid, p_taken_at timestamptz) returns boolean
+language sql stable as $$
+  select exists (
+    select from posthouse.jobs as j
+    where j.id = p_job and j.status = 'running' and j.attempt_started_at <= p_taken_at)
+$$;
+
+-- Take leases on texts without a vector, each for the first job that needs it, unless another running job holds the lease.
+-- Sorted, so that batches cannot deadlock. Returns for each job whether its rule exists, still has this text and is found
+-- by its previous one, whether the job has the lease, and the dimensions of the vector if there is one: in a statement of
+-- its own, because it must see what other transactions have committed until then. Tables are read by subqueries with a
+-- limit, which use an index: after many rows were deleted, joins read whole tables for each text.
+create or replace function embeddings.take_texts(
+  p_tenants text[], p_models text[], p_hashes text[], p_rules uuid[], p_jobs uuid[], p_tokens uuid[], p_lease interval)
+returns table (rule_exists boolean, is_current boolean, has_previous boolean, is_taken boolean, dimensions integer)
+language plpgsql
+set enable_seqscan = off  -- a plan made while the tables were empty must not read all of them when they are not
+set jit = off  -- disabled plan nodes have a huge cost, which would trigger JIT compilation
+as $$
+#variable_conflict use_column
+begin
+  perform set_config('synchronous_commit', 'off', true);  -- if a crash of Postgres loses leases, texts are computed twice
+  insert into embeddings.leases as l (tenant_id, model, text_hash, job_id, token, taken_at, expires_at)
+  select distinct on (t.tenant_id, t.model, t.text_hash) t.*, posthouse.now(), posthouse.now() + p_lease
+  from unnest(p_tenants, p_models, p_hashes, p_jobs, p_tokens) as t (tenant_id, model, text_hash, job_id, token)
+  where (
+    select true from embeddings.vectors as v
+    where v.tenant_id = t.tenant_id and v.model = t.model and v.text_hash = t.text_hash limit 1) is null
+  order by t.tenant_id, t.model, t.text_hash
+  on conflict (tenant_id, model, text_hash) do update
+  set job_id = excluded.job_id, token = excluded.token, taken_at = excluded.taken_at, expires_at = excluded.expires_at
+  where l.job_id = excluded.job_id or l.expires_at <= posthouse.now() or not embeddings.is_held(l.job_id, l.taken_at);
+  return query
+  select r.id is not null, r.text_hash is not distinct from t.text_hash, r.previous_hash is not null,
+    l.token is not null, v.dimensions
+  from unnest(p_tenants, p_models, p_hashes, p_rules, p_tokens)
+    with ordinality as t (tenant_id, model, text_hash, rule_id, token, nth)
+  left join lateral (
+    -- no equality of tenants: while the table is small, the planner may prefer to read all rules of the tenant
+    select r.* from embeddings.rules as r
+    where r.id = t.rule_id and r.tenant_id is not distinct from t.tenant_id limit 1) as r on true
+  left join lateral (
+    select l.token from embeddings.leases as l
+    where l.tenant_id = t.tenant_id and l.model = t.model and l.text_hash = t.text_hash and l.token = t.token
+    limit 1) as l on true
+  left join lateral (
+    select v.dimensions from embeddings.vectors as v
+    where v.tenant_id = t.tenant_id and v.model = t.model and v.text_hash = t.text_hash limit 1) as v on true
+  order by t.nth;
+end $$;
+
+-- Whether a rule has this text, or may be found by its vector.
 create or replace function embeddings.is_referenced(p_tenant text, p_hash text) returns boolean
 language sql stable as $$
   select exists (select from embeddings.rules as r where r.tenant_id = p_tenant and r.text_hash = p_hash)
-    or exists (select from embeddings.rules as r where r.tenant_id = p_tenant and r.embedded_hash = p_hash)
+    or exists (select from embeddings.rules as r where r.tenant_id = p_tenant and r.previous_hash = p_hash)
+$$;
+
+-- Whether a text has a vector of the active model.
+create or replace function embeddings.is_embedded(p_tenant text, p_hash text) returns boolean
+language sql stable as $$
+  select exists (
+    select from embeddings.models as m
+    join embeddings.vectors as v on v.tenant_id = p_tenant and v.model = m.active and v.text_hash = p_hash)
+$$;
+
+-- The rules that the vector of a text serves: those with this text, and those whose new text has no vector yet.
+create or replace function embeddings.rules_of(p_tenant text, p_model text, p_hash text) returns setof embeddings.rules
+language sql stable as $$
+  select r.* from embeddings.rules as r where r.tenant_id = p_tenant and r.text_hash = p_hash
+  union all
+  select r.* from embeddings.rules as r
+  where r.tenant_id = p_tenant and r.previous_hash = p_hash and not exists (
+    select from embeddings.vectors as v
+    where v.tenant_id = r.tenant_id and v.model = p_model and v.text_hash = r.text_hash)
 $$;
 
 -- Delete vectors that have been unused for p_keep: no rule has their text, or their model is not in use. The first sweep
@@ -138,7 +211,8 @@ begin
 end $$;
 
 -- The texts of rules whose vectors are most similar to a vector of the same model; p_tenant null: of all visible tenants.
--- The HNSW index finds the candidates that are in it; the others are compared one by one.
+-- The HNSW index finds the candidates that are in it; the others are compared one by one, and sorted before it is looked
+-- up which of them serve a rule, so that few are looked up.
 create or replace function embeddings.nearest(p_tenant text, p_model text, p_vector vector, p_limit integer)
 returns table (tenant_id text, text_hash text, similarity double precision)
 language sql stable as $$
@@ -146,24 +220,27 @@ language sql stable as $$
   from (
     (select v.tenant_id, v.text_hash, v.embedding <=> p_vector as distance
      from embeddings.vectors as v
-     where v.is_indexed and v.model = p_model and (p_tenant is null or v.tenant_id = p_tenant) and exists (
-       select from embeddings.rules as r where r.tenant_id = v.tenant_id and r.embedded_hash = v.text_hash)
+     where v.is_indexed and v.model = p_model and (p_tenant is null or v.tenant_id = p_tenant)
+       and exists (select from embeddings.rules_of(v.tenant_id, p_model, v.text_hash))
      order by v.embedding <=> p_vector
      limit p_limit)
     union all
-    (select v.tenant_id, v.text_hash, v.embedding <=> p_vector
-     from embeddings.vectors as v
-     where not v.is_indexed and v.model = p_model and (p_tenant is null or v.tenant_id = p_tenant) and exists (
-       select from embeddings.rules as r where r.tenant_id = v.tenant_id and r.embedded_hash = v.text_hash)
-     order by v.embedding <=> p_vector
+    (select s.tenant_id, s.text_hash, s.distance
+     from (
+       select v.tenant_id, v.text_hash, v.embedding <=> p_vector as distance
+       from embeddings.vectors as v
+       where not v.is_indexed and v.model = p_model and (p_tenant is null or v.tenant_id = p_tenant)
+       order by distance
+     ) as s
+     where exists (select from embeddings.rules_of(s.tenant_id, p_model, s.text_hash))
+     order by s.distance
      limit p_limit)
   ) as n
   order by n.distance
   limit p_limit
 $$;
 
--- The job that embeds a rule, for posthouse.enqueue_many. The payload contains the current text; while a job for the same
--- text is active, that job stands for it.
+-- The job that embeds a rule, for posthouse.enqueue_many. The payload contains the current text.
 --
 -- The setting embeddings.import of the transaction becomes the correlation id of the jobs.
 create or replace function embeddings.job_of(
@@ -187,19 +264,38 @@ language sql stable as $$
     'created_by', p_actor))
 $$;
 
+-- Enqueue the embedding of a rule; while a job for the same text and model is active, that job stands for it. The jobs of
+-- new rules have no dedupe key (see rules_added), so they are found by their subject.
+create or replace function embeddings.request(
+  p_rule embeddings.rules, p_priority text, p_source text, p_model text default null, p_actor text default null)
+returns uuid
+language sql as $$
+  select coalesce(
+    (select j.id from posthouse.jobs as j
+     where j.subject = 'rule ' || p_rule.id and j.tenant_id = p_rule.tenant_id and j.kind = 'embeddings.embed'
+       and j.status in ('queued', 'running') and j.payload ->> 'text_hash' = p_rule.text_hash
+       and j.payload ->> 'embedding_model' is not distinct from p_model
+     limit 1),
+    (select e.id from posthouse.enqueue_many(jsonb_build_array(
+       embeddings.job_of(p_rule, p_priority, p_source, p_model, p_actor))) as e))
+$$;
+
 -- The priority of the job of a rule.
 create or replace function embeddings.urgency_of(p_priority text) returns text
 language sql immutable as $$
   select case p_priority when 'critical' then 'urgent' when 'high' then 'high' else 'normal' end
 $$;
 
--- Enqueue the embedding of new rules. For each statement and not for each row: this takes a third of the time.
+-- Enqueue the embedding of new rules. For each statement and not for each row: this takes a third of the time. Without a
+-- dedupe key, because no other job can embed a rule that is not committed: an insert takes 38 us of CPU time per rule
+-- instead of 84.
 -- Security definer: a tenant that writes rules may enqueue their embedding, but nothing else.
 create or replace function embeddings.rules_added() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_jobs jsonb := (
-    select jsonb_agg(embeddings.job_of(row(a.*)::embeddings.rules, embeddings.urgency_of(a.priority), 'event'))
+    select jsonb_agg(
+      embeddings.job_of(row(a.*)::embeddings.rules, embeddings.urgency_of(a.priority), 'event') - 'dedupe_key')
     from added as a);
 begin
   if v_jobs is not null then
@@ -208,12 +304,14 @@ begin
   return null;
 end $$;
 
--- The same for a rule whose text has changed.
+-- The same for a rule whose text has changed. The vector of the old text, if there is one, serves searches until the new
+-- text has one.
 create or replace function embeddings.rule_changed() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  perform posthouse.enqueue_many(jsonb_build_array(
-    embeddings.job_of(new, embeddings.urgency_of(new.priority), 'event')));
+  update embeddings.rules set previous_hash = old.text_hash
+  where id = new.id and embeddings.is_embedded(old.tenant_id, old.text_hash);
+  perform embeddings.request(new, embeddings.urgency_of(new.priority), 'event');
   return null;
 end $$;
 
@@ -229,7 +327,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform posthouse.erase('rule ' || old.id, old.tenant_id, nullif(current_setting('embeddings.actor', true), ''));
   delete from embeddings.vectors as v
-  where v.tenant_id = old.tenant_id and v.text_hash in (old.text_hash, old.embedded_hash)
+  where v.tenant_id = old.tenant_id and v.text_hash in (old.text_hash, old.previous_hash)
     and not embeddings.is_referenced(v.tenant_id, v.text_hash);
   return null;
 end $$;
@@ -241,9 +339,7 @@ for each row execute function embeddings.rule_deleted();
 create or replace function embeddings.request_by_id(p_rule uuid, p_priority text, p_model text, p_actor text)
 returns uuid
 language sql security definer set search_path = pg_catalog, pg_temp as $$
-  select j.id from embeddings.rules as r
-  cross join lateral posthouse.enqueue_many(jsonb_build_array(
-    embeddings.job_of(r, p_priority, 'manual', p_model, p_actor))) as j
+  select embeddings.request(r, p_priority, 'manual', p_model, p_actor) from embeddings.rules as r
   where r.id = p_rule and (posthouse.tenant() is null or r.tenant_id = posthouse.tenant())
 $$;
 
@@ -301,12 +397,16 @@ group by worker_id;
 create or replace view embeddings.embedding_job_failures with (security_invoker = true) as
 select * from embeddings.embedding_jobs where status = 'failed';
 
--- Rules with the vector that serves searches.
+-- Rules with the vector that serves searches: that of the current text, or of the previous one.
 create or replace view embeddings.embedded_rules with (security_invoker = true) as
-select r.*, v.embedding, v.model as embedding_model
+select r.*, v.text_hash as embedded_hash, v.embedding, v.model as embedding_model
 from embeddings.rules as r
 cross join embeddings.models as m
-join embeddings.vectors as v on v.tenant_id = r.tenant_id and v.model = m.active and v.text_hash = r.embedded_hash;
+cross join lateral (
+  select v.text_hash, v.embedding, v.model from embeddings.vectors as v
+  where v.tenant_id = r.tenant_id and v.model = m.active and v.text_hash in (r.text_hash, r.previous_hash)
+  order by v.text_hash = r.text_hash desc
+  limit 1) as v;
 
 alter table embeddings.rules enable row level security;
 alter table embeddings.vectors enable row level security;
@@ -326,6 +426,7 @@ grant select, insert, update, delete on embeddings.vectors, embeddings.models, e
 grant select on embeddings.models to posthouse_tenant;
 grant select on embeddings.vectors, embeddings.embedded_rules, embeddings.embedding_jobs, embeddings.queue_health, embeddings.worker_performance,
   embeddings.embedding_job_failures to posthouse_engine, posthouse_tenant;
-grant execute on function embeddings.text_of, embeddings.request_by_id, embeddings.nearest to posthouse_engine, posthouse_tenant;
-grant execute on function embeddings.job_of, embeddings.urgency_of, embeddings.request_reembedding, embeddings.is_referenced,
-  embeddings.sweep_vectors, embeddings.index_vectors to posthouse_engine;
+grant execute on function embeddings.text_of, embeddings.request_by_id, embeddings.nearest, embeddings.rules_of, embeddings.is_embedded to posthouse_engine, posthouse_tenant;
+grant execute on function embeddings.take_texts, embeddings.job_of, embeddings.request, embeddings.urgency_of, embeddings.is_held,
+  embeddings.request_reembedding, embeddings.is_referenced, embeddings.sweep_vectors, embeddings.index_vectors
+  to posthouse_engine;

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from embeddings.db import Db, Row, fetch_all, sql
+from embeddings.db import Db, Row, fetch_all, sql, text_array
 from embeddings.packing import pack, send_packed
 from embeddings.providers import Vector
 
@@ -46,29 +46,25 @@ class Found(NamedTuple):
 
     rule_exists: bool
     is_current: bool
-    has_vector: bool
+    has_previous: bool
+    """Whether the rule is found by the vector of its previous text."""
+    is_taken: bool
+    """Whether the request has the lease on its text."""
+    dimensions: int | None
+    """None: the text has no vector."""
 
 
-async def take(db: Db, requests: Sequence[Request]) -> set[Text]:
-    """Take leases on the texts without a vector; return those that no other running job computes."""
-    first = {request.text: request for request in reversed(requests)}
-    more = {
-        "jobs": [request.job for request in first.values()],
-        "tokens": [request.token for request in first.values()],
-        "lease": LEASE,
-    }
-    return {Text(*row) for row in await _rows(db, "take_texts", _columns(list(first)) | more)}
+async def take(db: Db, requests: Sequence[Request]) -> list[Found]:
+    """Take leases on the texts without a vector that no other running job computes; return the states."""
+    rows = await _rows(db, "take_texts", _keys(requests) | {"lease": LEASE})
+    return [Found(*row) for row in rows]
 
 
-async def release(db: Db, texts: Collection[Text], requests: Sequence[Request]) -> None:
-    """Give up the leases of the requests on these texts."""
-    if texts:
-        tokens = {"tokens": [request.token for request in requests]}
-        await db.execute(sql("release_texts"), _columns(list(texts)) | tokens)
-
-
-async def find(db: Db, requests: Sequence[Request]) -> list[Found]:
-    return [Found(*row) for row in await _rows(db, "find_texts", _request_columns(requests))]
+async def release(db: Db, requests: Sequence[Request]) -> None:
+    """Give up the leases of these requests."""
+    if requests:
+        tokens = {"tokens": text_array({request.token for request in requests})}  # one per claim
+        await db.execute(sql("release_texts"), _columns({request.text for request in requests}) | tokens)
 
 
 async def keep(db: Db, vectors: Mapping[Text, Vector]) -> None:
@@ -76,21 +72,18 @@ async def keep(db: Db, vectors: Mapping[Text, Vector]) -> None:
     if vectors:
         await send_packed(db)
         more = {
-            "vectors": [pack(vector) for vector in vectors.values()],
-            "dimensions": [len(vector) for vector in vectors.values()],
+            "vectors": pack(list(vectors.values())),
+            "dimensions": text_array(len(vector) for vector in vectors.values()),
         }
-        await db.execute(sql("keep_vectors"), _columns(list(vectors)) | more)
+        await db.execute(sql("keep_vectors"), _columns(vectors.keys()) | more)
         for tenant, model in {text[:2] for text in vectors if text.text_hash.startswith(SAMPLED)}:
             await db.execute(sql("request_index"), {"tenant": tenant, "model": model, "exact": EXACT})
 
 
-async def attach(db: Db, requests: Sequence[Request], active: str) -> dict[UUID, int]:
-    """Let the rules refer to their vectors.
-
-    Return the rules that still have the text of their request, and the dimensions of its vector.
-    """
-    columns = _request_columns(requests) | {"active": active}
-    return dict(await _rows(db, "attach_vectors", columns))
+async def forget_previous(db: Db, requests: Sequence[Request]) -> None:
+    """No longer find these rules by their previous texts, if their current texts have a vector."""
+    if requests:
+        await db.execute(sql("forget_previous"), _keys(requests))
 
 
 async def sweep(db: Db, keep_unused: timedelta) -> int:
@@ -127,20 +120,21 @@ async def near_text(db: Db, model: str, vector: Vector, limit: int) -> list[Row]
     """Return the rules most similar to a vector of this model. Requires a transaction."""
     await db.execute(sql("search_on"))
     await send_packed(db)
-    return await fetch_all(db, "near_text", {"model": model, "vector": pack(vector), "limit": limit})
+    return await fetch_all(db, "near_text", {"model": model, "vectors": pack([vector]), "limit": limit})
 
 
 async def _rows(db: Db, name: str, parameters: Mapping[str, Any]) -> list[Any]:
     return await (await db.execute(sql(name), parameters)).fetchall()
 
 
-def _request_columns(requests: Sequence[Request]) -> dict[str, Any]:
-    return _columns([request.text for request in requests]) | {"rules": [one.rule for one in requests]}
+def _columns(texts: Collection[Text]) -> dict[str, Any]:
+    tenants, models, hashes = zip(*texts, strict=True)
+    return {"tenants": text_array(tenants), "models": text_array(models), "hashes": text_array(hashes)}
 
 
-def _columns(texts: Sequence[Text]) -> dict[str, Any]:
-    return {
-        "tenants": [text.tenant for text in texts],
-        "models": [text.model for text in texts],
-        "hashes": [text.text_hash for text in texts],
+def _keys(requests: Sequence[Request]) -> dict[str, Any]:
+    return _columns([request.text for request in requests]) | {
+        "rules": text_array(request.rule for request in requests),
+        "jobs": text_array(request.job for request in requests),
+        "tokens": text_array(request.token for request in requests),
     }

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 WIDTHS = {"nomic-embed-text": 768, "text-embedding-3-small": 1536, "ada": 512, "wide": 4096}
-LONGEST = 500
+MAX_CHARS = 500
 
 
 class FakeProvider:
@@ -36,7 +36,7 @@ class FakeProvider:
             return 401, {"error": {"message": "wrong key", "type": "invalid_request_error"}}
         if body["model"] not in WIDTHS:
             return 404, {"error": f"model {body['model']!r} not found, try pulling it first"}
-        if any(len(text) > LONGEST for text in body["input"]):
+        if any(len(text) > MAX_CHARS for text in body["input"]):
             return 400, {"error": {"message": "the input length exceeds the context length"}}
         return None
 
@@ -61,8 +61,8 @@ def serving():
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            status, told = fake.answer(self.path.removeprefix("/v1"), self.headers, body)
-            text = json.dumps(told).encode()
+            status, body = fake.answer(self.path.removeprefix("/v1"), self.headers, body)
+            text = json.dumps(body).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(text)))

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from fake_provider import LONGEST, serving
+from fake_provider import MAX_CHARS, serving
 
 from embeddings.reembedding import batch_size, delay
 from posthouse import testing
@@ -24,12 +24,12 @@ def fake(monkeypatch):
 
 @pytest.fixture
 async def ada(product):
-    return await product.as_("tenant-admin", "acme")
+    return await product.client_for("tenant-admin", "acme")
 
 
 @pytest.fixture
 async def operator(product):
-    return await product.as_("super-admin")
+    return await product.client_for("super-admin")
 
 
 async def add(client, rule_id, guidance):
@@ -74,7 +74,7 @@ async def test_searches_use_the_old_model_until_all_texts_have_a_vector_of_the_n
 
 
 async def test_a_change_is_canceled_and_a_rejected_text_does_not_switch(product, fake, ada, operator):
-    fake_limit = "x" * (LONGEST - 20)
+    fake_limit = "x" * (MAX_CHARS - 20)
     await add(ada, "R-1", "one")
     await testing.drain(product.app)
     long = await add(ada, "R-2", fake_limit + "y" * 40)

@@ -4,10 +4,10 @@ import re
 
 import psycopg
 
-from browsers import log_in, opened, take_pictures
 from embeddings.db import sql
 from embeddings.sample_rules import SampleRules
 from posthouse import testing
+from support.browsers import log_in, opened, take_pictures
 
 
 async def test_similar_rules_appear_while_typing_beside_coverage_queue_and_savings(product):
@@ -19,7 +19,7 @@ async def test_similar_rules_appear_while_typing_beside_coverage_queue_and_savin
         await expect(figures).to_contain_text("0 of 20")
         await testing.drain(product.app)
         await expect(figures).to_contain_text("20 of 20")
-        await expect(figures).to_contain_text("14 texts were computed.")
+        await expect(figures).to_contain_text("14 texts computed")
         await expect(figures).to_contain_text("local/all-MiniLM-L6-v2/int8")
         await page.get_by_role("searchbox", name="Search rules by meaning").press_sequentially("passwords")
         hits = page.get_by_role("list", name="Similar rules").get_by_role("listitem")

@@ -2,7 +2,7 @@
 
 import psycopg
 import pytest
-from fake_provider import LONGEST, serving, vector_of
+from fake_provider import MAX_CHARS, serving, vector_of
 
 from embeddings.db import sql
 from embeddings.providers import Rejected, provider
@@ -83,11 +83,11 @@ async def test_short_vectors_are_filled_up_and_long_ones_refused(product, use, w
 
 async def test_one_text_that_is_refused_does_not_spoil_the_others(product, fake, use, write):
     use("ollama")
-    write(20, guidances="x" * (LONGEST + 1))
+    write(20, guidances="x" * (MAX_CHARS + 1))
     assert await testing.drain(product.app) == {"succeeded": 19, "failed": 1}
     (job,) = product.rows("select * from embeddings.embedding_job_failures")
     assert "ollama returned 400: the input length exceeds the context length" in job["error_message"]
-    assert (len(job["input_text"]) > LONGEST, job["attempts"]) == (True, 1)
+    assert (len(job["input_text"]) > MAX_CHARS, job["attempts"]) == (True, 1)
 
 
 @pytest.mark.parametrize("fault", [429, pytest.param(503, marks=pytest.mark.soak)])
@@ -107,9 +107,9 @@ async def test_a_provider_that_is_busy_is_asked_again_after_one_minute_and_then_
         await clock.advance(1)
         assert await testing.drain(product.app) == {"succeeded": 3}
     attempts = product.rows("select distinct outcome, error_message from posthouse.attempts order by 1")
-    told = f"openai returned {fault}: fault {fault}"
+    message = f"openai returned {fault}: fault {fault}"
     assert [(each["outcome"], each["error_message"]) for each in attempts] == [
-        ("failed", told), ("succeeded", None)
+        ("failed", message), ("succeeded", None)
     ]  # fmt: skip
 
 

@@ -19,12 +19,12 @@ RULES = [
 
 @pytest.fixture
 async def ada(product):
-    return await product.as_("tenant-admin", "acme")
+    return await product.client_for("tenant-admin", "acme")
 
 
 @pytest.fixture
 async def eve(product):
-    return await product.as_("tenant-admin", "other")
+    return await product.client_for("tenant-admin", "other")
 
 
 async def add(client, rule_id, title, guidance, **more):
@@ -147,7 +147,7 @@ async def test_the_queue_and_the_workers_are_seen(product, ada):
 
 
 async def test_invalid_requests_are_rejected(product, ada):
-    viewer = await product.as_("tenant-viewer", "acme")
+    viewer = await product.client_for("tenant-viewer", "acme")
     rule = await add(ada, *RULES[0])
     twice = await ada.post("/embeddings/rules", json={"rule_id": "R-1", "title": "t", "guidance": "g"})
     assert (twice.status_code, twice.json()["detail"]) == (409, "rule 'R-1' already exists")

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -10,6 +11,7 @@ from embeddings import batch_embedder, handlers, store
 from embeddings.db import sql
 from embeddings.sample_rules import SampleRules
 from posthouse import App, Job, testing
+from support.waiting import eventually
 
 ADD = """insert into embeddings.rules (tenant_id, rule_id, title, guidance, rationale, priority)
     values (%s, %s, %s, %s, %s, %s) returning id"""
@@ -71,7 +73,7 @@ async def test_only_another_text_makes_another_job(product, add):
     product.rows(change.format("rationale = null"), rule)
     assert len(await testing.enqueued(product.app)) == 1
     assert await testing.drain(product.app) == {"succeeded": 1}
-    (found,) = product.rows("select embedded_hash = text_hash as current from embeddings.rules")
+    (found,) = product.rows("select embedded_hash = text_hash as current from embeddings.embedded_rules")
     assert found["current"]
 
 
@@ -88,7 +90,7 @@ async def test_of_equal_texts_one_is_computed(product, write):
     (found,) = product.rows("""select count(*) as rules, count(distinct text_hash) as texts,
         bool_and(embedded_hash = text_hash) as embedded,
         (select count(*) from embeddings.vectors where tenant_id = 'a') as vectors
-        from embeddings.rules where tenant_id = 'a'""")
+        from embeddings.embedded_rules where tenant_id = 'a'""")
     assert found == {"rules": 40, "texts": 28, "embedded": True, "vectors": 28}
 
 
@@ -261,6 +263,31 @@ async def test_a_text_that_a_running_job_computes_is_waited_for(product, add):
     assert product.rows("select from embeddings.leases") == []
 
 
+async def test_leases_are_given_up_in_the_order_in_which_they_are_taken(product, add):
+    """Otherwise two batches deadlock: one gives up leases that the other one tries to take."""
+    add("R-1")
+    (job,) = await testing.enqueued(product.app)
+    token = uuid4()
+    texts = [store.Text("a", "m", text_hash) for text_hash in ("2", "1")]
+    requests = [store.Request(text, "", uuid4(), job["id"], token) for text in texts]
+    url = product.settings.database_url
+    async with (
+        await psycopg.AsyncConnection.connect(url) as other,
+        await psycopg.AsyncConnection.connect(url) as db,
+    ):
+        await store.take(db, requests)
+        await db.commit()
+        await other.execute("select from embeddings.leases where text_hash = '1' for update")
+        releasing = asyncio.create_task(store.release(db, requests))
+        blocked = "select from pg_locks where not granted and pid = %s"
+        await eventually(lambda: product.rows(blocked, db.info.backend_pid))
+        await other.execute("select from embeddings.leases where text_hash = '2' for update nowait")
+        await other.rollback()
+        await releasing
+        await db.commit()
+    assert product.rows("select from embeddings.leases") == []
+
+
 async def test_the_text_of_a_job_that_no_longer_runs_is_taken_over(product, add, lease):
     add("R-1", "Title", "Guidance")
     (job,) = jobs_of(product)
@@ -292,7 +319,7 @@ async def test_jobs_of_changed_and_deleted_rules_compute_nothing(product, add):
     assert await testing.drain(product.app) == {"succeeded": 1, "canceled": 1}
     assert sorted(job["status"] for job in jobs_of(product)) == ["canceled", "canceled", "completed"]
     (vector,) = product.rows("select text_hash from embeddings.vectors")
-    (rule,) = product.rows("select embedded_hash, text_hash from embeddings.rules")
+    (rule,) = product.rows("select embedded_hash, text_hash from embeddings.embedded_rules")
     assert vector["text_hash"] == rule["text_hash"] == rule["embedded_hash"]
 
 
@@ -302,8 +329,33 @@ async def test_a_text_changed_there_and_back_has_its_vector(product, add):
         product.rows("update embeddings.rules set title = %s where id = %s returning id", title, rule)
     assert len(await testing.enqueued(product.app)) == 2, "the first job still stands for the first text"
     await testing.drain(product.app)
-    (found,) = product.rows("select embedded_hash = text_hash as current from embeddings.rules")
+    (found,) = product.rows("select embedded_hash = text_hash as current from embeddings.embedded_rules")
     assert found["current"]
+
+
+async def test_a_rule_is_found_by_its_previous_text_until_the_new_one_has_a_vector(product, add):
+    rule = add("R-1", "First")
+    await testing.drain(product.app)
+    served = "select embedded_hash = md5(%s) as served from embeddings.embedded_rules"
+    for title in ("Second", "Third"):
+        product.rows("update embeddings.rules set title = %s where id = %s returning id", title, rule)
+        assert product.rows(served, "First Never. ") == [{"served": True}]
+    (near,) = product.rows("""select r.id from embeddings.embedded_rules as e
+        cross join embeddings.nearest('a', e.embedding_model, e.embedding, 5) as n
+        cross join embeddings.rules_of('a', e.embedding_model, n.text_hash) as r""")
+    assert near["id"] == rule
+    await testing.drain(product.app)
+    assert product.rows(served, "Third Never. ") == [{"served": True}]
+    assert product.rows("select previous_hash from embeddings.rules") == [{"previous_hash": None}]
+
+
+async def test_a_requested_job_is_the_one_of_a_new_rule_until_it_ends(product, add):
+    rule = add("R-1")
+    (queued,) = await testing.enqueued(product.app)
+    again = "select embeddings.request_by_id(%s, 'low', null, 'ada') as id"
+    assert product.rows(again, rule) == [{"id": queued["id"]}]
+    await testing.drain(product.app)
+    assert product.rows(again, rule) != [{"id": queued["id"]}]
 
 
 async def test_rules_that_say_nothing_are_refused(product):
@@ -329,7 +381,7 @@ async def test_a_worker_killed_in_the_middle_leaves_nothing_undone_and_nothing_d
     assert product.statuses() == {("embeddings.embed", "succeeded"): 250}
     (found,) = product.rows("""select count(*) as rules, count(distinct text_hash) as texts,
         bool_and(embedded_hash = text_hash) as embedded, (select count(*) from embeddings.vectors) as vectors
-        from embeddings.rules""")
+        from embeddings.embedded_rules""")
     assert found == {"rules": 250, "texts": 150, "embedded": True, "vectors": 150}
     (health,) = product.rows("select sum(count)::integer as jobs from embeddings.queue_health")
     assert health["jobs"] == 250

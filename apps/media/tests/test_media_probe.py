@@ -24,8 +24,8 @@ def _write_rotated(source, target, degrees):
     content = bytearray(source.read_bytes())
     at = content.index(b"tkhd") + 4 + 40
     parts = {90: (0, 1, -1, 0), 180: (-1, 0, 0, -1), 270: (0, -1, 1, 0)}[degrees]
-    for place, value in zip((0, 4, 12, 16), parts, strict=True):
-        content[at + place : at + place + 4] = (value * 65536).to_bytes(4, "big", signed=True)
+    for offset, value in zip((0, 4, 12, 16), parts, strict=True):
+        content[at + offset : at + offset + 4] = (value * 65536).to_bytes(4, "big", signed=True)
     target.write_bytes(content)
 
 

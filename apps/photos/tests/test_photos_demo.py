@@ -6,17 +6,17 @@ import os
 import pytest
 
 import posthouse
-import stable
 from photos.demo import reset_demo_folder
+from support import forkserver
 
 
 @pytest.mark.soak
 def test_the_demo_drops_a_picture_and_finds_its_tags_also_beside_a_worker_of_the_product(database, tmp_path):
     env = {**os.environ, "POSTHOUSE_DATABASE_URL": database, "XDG_DATA_HOME": str(tmp_path / "data")}
-    worker = stable.start(
+    worker = forkserver.start_python(
         ["-m", "posthouse", "worker", "--app", "photos:app", "--commands"], folder=tmp_path, env=env
     )
-    done = stable.posthouse(
+    done = forkserver.run_posthouse(
         ["demo", "photos", "--size", "3", "--json"], folder=tmp_path, env=env, seconds=100
     )
     worker.terminate()

@@ -26,7 +26,7 @@ async def tenants(product, photos, camera):
     for name in ("harbour", "sakura"):
         folder = camera(f"camera of {name}", 3)
         _, done, _ = photos("add-provider", "--folder", str(folder), tenant=name)
-        found[name] = (await product.as_("tenant-admin", name), folder, done["provider_id"])
+        found[name] = (await product.client_for("tenant-admin", name), folder, done["provider_id"])
     return found
 
 
@@ -49,7 +49,7 @@ async def run(client, key, **payload):
 
 
 async def test_the_definitions_say_what_may_be_run(product):
-    admin = await product.as_("super-admin")
+    admin = await product.client_for("super-admin")
     found = await ask(admin, "GET", "/admin/jobs/definitions")
     commands = {one["key"]: one for one in found["items"] if one["key"].startswith("photos.")}
     assert sorted(commands) == [
@@ -62,7 +62,7 @@ async def test_the_definitions_say_what_may_be_run(product):
 
 
 async def test_a_payload_that_does_not_fit_is_refused(product):
-    client = await product.as_("tenant-admin", "harbour")
+    client = await product.client_for("tenant-admin", "harbour")
     for key, payload, field in (
         ("photos.sync", {}, "provider_id"),
         ("photos.sync", {"provider_id": "x", "path_prefix": "here"}, "path_prefix"),
@@ -141,7 +141,7 @@ async def test_events_are_emitted_where_they_happen_and_a_sync_starts_the_taggin
 
 
 async def test_a_tenant_connects_only_folders_of_its_library(product):
-    client = await product.as_("tenant-admin", "harbour")
+    client = await product.client_for("tenant-admin", "harbour")
     for folder in ("..", "../other", "/etc", "-x", "a/b"):
         await ask(
             client, "POST", "/jobs", 422, definition_key="photos.connect", payload={"folder": folder}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from browsers import launched, log_in, take_pictures
 from photos.sample_pictures import SCENES, paint
-from waiting import WAIT_SECONDS
+from support.browsers import launched, log_in, take_pictures
+from support.waiting import WAIT_SECONDS
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ async def test_pictures_appear_live_are_tagged_and_learned_and_jobs_follow_the_r
 
 
 async def _admin_acts_on_jobs(product, page, expect):
-    admin = await product.as_("tenant-admin", "harbour")
+    admin = await product.client_for("tenant-admin", "harbour")
     later = {"definition_key": "photos.retag", "scheduled_for": "2040-01-01T00:00:00Z"}
     await admin.post("/api/v1/jobs", json=later)
     await page.goto("/apps/photos/jobs")
@@ -119,7 +119,7 @@ async def _viewer_sees_but_does_not_act(page, expect):
 
 
 async def _other_tenant_and_operator(product, visit, expect):
-    other = await product.as_("tenant-admin", "sakura")
+    other = await product.client_for("tenant-admin", "sakura")
     page = await visit("tenant-viewer", "sakura")
     await expect(page.get_by_text("No library yet")).to_be_visible()
     await other.post("/photos/libraries", json={"timezone": "Asia/Tokyo"})

@@ -16,10 +16,10 @@ EVENTS = "select tenant_id, context from posthouse.events where name = 'provider
 async def clients(product, photos_root):
     """The admin and the viewer of a tenant, and the admin of another tenant."""
     return {
-        "admin": await product.as_("tenant-admin", "harbour"),
-        "viewer": await product.as_("tenant-viewer", "harbour"),
-        "other": await product.as_("tenant-admin", "sakura"),
-        "operator": await product.as_("super-admin"),
+        "admin": await product.client_for("tenant-admin", "harbour"),
+        "viewer": await product.client_for("tenant-viewer", "harbour"),
+        "other": await product.client_for("tenant-admin", "sakura"),
+        "operator": await product.client_for("super-admin"),
     }
 
 
@@ -106,7 +106,7 @@ async def test_a_tenant_never_sees_the_photos_of_another(product, clients, photo
     await ask(other, "PUT", "pictures/x.jpg?tenant=harbour", 403, content=beach)
     await ask(other, "POST", "scan?tenant=harbour", 403)
     assert [each["tenant_id"] for each in (await ask(other, "GET", "libraries")).json()] == ["sakura"]
-    worker = await product.as_("worker")
+    worker = await product.client_for("worker")
     await ask(worker, "GET", files[0], 403)
 
     everything = (await ask(operator, "GET", "libraries")).json()

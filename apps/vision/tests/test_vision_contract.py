@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from posthouse import testing
-from vision import paths
-from vision.handlers import CLIP_LIFE, app, clip_generate, ocr, sample, scan, segment_index, transcode
+from vision import options, paths
+from vision.handlers import app, clip_generate, ocr, sample, scan, segment_index, transcode
 from vision.options import ReadingOptions
 from vision.storage import storage
 
@@ -27,7 +27,7 @@ def jobs(product):
 
 
 async def test_an_upload_starts_its_pipeline_at_once_and_only_once(product, folder, film):
-    client = await product.as_("tenant-admin", "acme")
+    client = await product.client_for("tenant-admin", "acme")
     new = await registered(client)
     video_id, path = new["video_id"], f"videos/original/{new['video_id']}/master.mp4"
     assert new["s3_original_path"] == path
@@ -46,13 +46,13 @@ async def test_an_upload_starts_its_pipeline_at_once_and_only_once(product, fold
 
 
 async def test_an_upload_to_the_bucket_starts_when_it_is_reported(product, folder, film):
-    client = await product.as_("super-admin")
+    client = await product.client_for("super-admin")
     new = (await client.post("/vision/videos", json={}, params={"tenant": "acme"})).json()
     where = f"/vision/videos/{new['video_id']}/uploaded"
     missing = await client.post(where)
     assert (missing.status_code, "upload the file first" in missing.json()["detail"]) == (409, True)
     folder.put(new["s3_original_path"], film)
-    stranger = await product.as_("tenant-admin", "globex")
+    stranger = await product.client_for("tenant-admin", "globex")
     assert (await stranger.post(where)).status_code == 404
     for _ in range(2):
         answer = await client.post(where)
@@ -63,7 +63,7 @@ async def test_an_upload_to_the_bucket_starts_when_it_is_reported(product, folde
 
 async def test_the_view_of_jobs_has_the_words_of_the_contract(product, folder, monkeypatch):
     monkeypatch.setenv("VISION_PIPELINE_LOGS", "true")
-    client = await product.as_("tenant-admin", "acme")
+    client = await product.client_for("tenant-admin", "acme")
     video_id = (await registered(client))["video_id"]
     payload = {"video_id": video_id, "s3_original_path": paths.original(UUID(video_id))}
     asked = await transcode.using(tenant="acme", subject=video_id).enqueue(**payload)
@@ -88,7 +88,7 @@ async def test_the_view_of_jobs_has_the_words_of_the_contract(product, folder, m
     assert (account["job_id"], account["video_id"], account["job_type"], account["status"]) == (
         str(asked.id), video_id, "transcode", "failed",
     )  # fmt: skip
-    stranger = await product.as_("tenant-viewer", "globex")
+    stranger = await product.client_for("tenant-viewer", "globex")
     assert (await stranger.get(f"/vision/videos/{video_id}/jobs")).status_code == 404
     with psycopg.connect(product.settings.database_url) as db:
         db.execute("set local role posthouse_tenant")
@@ -103,7 +103,7 @@ async def test_a_passing_error_is_retried_after_1_5_and_15_minutes_and_then_stay
     def unreachable(_):
         raise ConnectionError("the storage is not reachable")
 
-    client = await product.as_("tenant-admin", "acme")
+    client = await product.client_for("tenant-admin", "acme")
     video_id = (await registered(client))["video_id"]
     monkeypatch.setattr("vision.handlers.extract_entities", unreachable)
     queue = {"queues": (segment_index.definition.queue,)}
@@ -116,7 +116,7 @@ async def test_a_passing_error_is_retried_after_1_5_and_15_minutes_and_then_stay
             (due,) = product.rows("select due_at - posthouse.now() as wait from posthouse.waiting")
             assert due["wait"].total_seconds() == pytest.approx(60 * minutes, rel=0.21)
             await clock.advance(f"{1.21 * minutes}m")
-            await product.keep()
+            await product.run_keeper_once()
         await testing.drain(app, **queue)
     (job,) = jobs(product)
     assert (job["status"], job["retry_count"]) == ("failed", 3)
@@ -129,15 +129,15 @@ async def test_a_passing_error_is_retried_after_1_5_and_15_minutes_and_then_stay
 
 
 async def test_one_job_of_each_stage_may_be_active_per_video_and_any_number_of_clips(product, folder):
-    client = await product.as_("tenant-admin", "acme")
+    client = await product.client_for("tenant-admin", "acme")
     video_id = (await registered(client))["video_id"]
     for number in range(2):
         clip = {"video_id": video_id, "t_start": number, "t_end": 5}
         assert (await client.post("/vision/clips", json=clip)).status_code == 202
         assert (await client.post("/vision/clips", json={**clip, "clip_id": "same"})).status_code == 202
         payload = {"video_id": video_id, "s3_original_path": paths.original(UUID(video_id))}
-        about = {"tenant": "acme", "dedupe_key": f"vision.transcode:{video_id}"}
-        await transcode.using(**about).enqueue(**payload)
+        options = {"tenant": "acme", "dedupe_key": f"vision.transcode:{video_id}"}
+        await transcode.using(**options).enqueue(**payload)
     counted = [job["job_type"] for job in jobs(product)]
     assert (counted.count("transcode"), counted.count("clip_generate")) == (1, 3)
     limited = {stage.kind for stage in STAGES if stage.definition.limit_by == "video_id"}
@@ -148,7 +148,7 @@ def test_the_defaults_are_those_of_the_contract():
     wanted = ReadingOptions()
     assert (wanted.target_fps, wanted.dedupe_threshold) == (10, 0.95)
     assert (wanted.languages, wanted.min_confidence) == (["eng"], 0.6)
-    assert CLIP_LIFE.days == 30
+    assert options.CLIP_LIFE.days == 30
     for stage in (*STAGES, clip_generate):
         assert stage.definition.policy.retry.ladder == (60, 300, 900)
         assert (stage.definition.max_attempts, stage.definition.queue) == (4, stage.kind)

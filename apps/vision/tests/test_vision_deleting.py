@@ -10,8 +10,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-import stable
 from posthouse.testing import drain
+from support import forkserver
 from vision import paths
 from vision.handlers import app, scan, sweep
 from vision.sample_video import render_video
@@ -42,7 +42,10 @@ def files(storage):
 
 async def test_a_deleted_video_leaves_no_row_file_or_payload(product, folder, send, other_film, monkeypatch):
     monkeypatch.setenv("VISION_PIPELINE_LOGS", "true")
-    client, stranger = await product.as_("tenant-admin", "acme"), await product.as_("tenant-admin", "globex")
+    client, stranger = (
+        await product.client_for("tenant-admin", "acme"),
+        await product.client_for("tenant-admin", "globex"),
+    )
     before = files(folder)
     video_id = await send(client, other_film)
     clip = {"video_id": video_id, "t_start": 0, "t_end": 100, "clip_id": "c"}
@@ -77,28 +80,28 @@ async def test_a_deleted_video_leaves_no_row_file_or_payload(product, folder, se
 async def test_a_failed_video_can_be_uploaded_again_and_a_ready_one_replaced(
     product, folder, send, film, other_film
 ):
-    client = await product.as_("tenant-admin", "acme")
+    client = await product.client_for("tenant-admin", "acme")
     (product.folder / "broken.mp4").write_bytes(b"this is no video" * 100)
     video_id = await send(client, product.folder / "broken.mp4")
-    upload, about = f"/vision/videos/{video_id}/original", f"/vision/videos/{video_id}"
+    upload, page = f"/vision/videos/{video_id}/original", f"/vision/videos/{video_id}"
     busy = await client.put(upload, content=b"x")
     assert (busy.status_code, "is being processed" in busy.json()["detail"]) == (409, True)
     await drain(app)
-    video = (await client.get(about)).json()
+    video = (await client.get(page)).json()
     assert (video["status"], video["stage"]) == ("failed", "vision.transcode")
     for content, text in ((film, "relay"), (other_film, "another")):
         empty = await client.put(upload, content=b"")
         assert (empty.status_code, empty.json()["detail"]) == (422, "the file is empty; upload a video file")
         assert (await client.put(upload, content=content.read_bytes())).status_code == 204
         await drain(app)
-        assert (await client.get(about)).json()["status"] == "ready"
+        assert (await client.get(page)).json()["status"] == "ready"
         assert len((await client.get("/vision/search", params={"q": text})).json()) == 1
     assert (await client.get("/vision/search", params={"q": "relay"})).json() == []
-    assert (await client.get(about)).json()["duration_ms"] == 500
+    assert (await client.get(page)).json()["duration_ms"] == 500
 
 
 async def test_files_without_a_video_and_frames_of_ready_ones_are_swept(product, folder, send, other_film):
-    client = await product.as_("tenant-admin", "acme")
+    client = await product.client_for("tenant-admin", "acme")
     video_id, unknown = UUID(await send(client, other_film)), uuid4()
     await drain(app)
     stray = [paths.frame(unknown, 0), f"{paths.proxy(unknown)}/segment_00000.ts", paths.frame(video_id, 7)]
@@ -118,7 +121,7 @@ async def test_files_without_a_video_and_frames_of_ready_ones_are_swept(product,
 
 
 def test_the_folder_of_a_killed_process_is_removed_and_that_of_a_running_one_stays():
-    with stable.start(["-c", HOLDER], stdout=subprocess.PIPE) as process:
+    with forkserver.start_python(["-c", HOLDER], stdout=subprocess.PIPE) as process:
         left = Path(process.stdout.readline().strip())
         assert left.parent.name.startswith(PREFIX)
         long_ago = time.time() - 2 * SETTLED_SECONDS

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-import stable
+from support import forkserver
 
 
 @pytest.mark.soak
@@ -18,7 +18,7 @@ def test_the_demo_reads_what_was_written(database, tmp_path):
         "POSTHOUSE_PROCESS_SLOTS": "1",
         "VISION_STORAGE_URL": (tmp_path / "storage").as_uri(),
     }
-    done = stable.posthouse(
+    done = forkserver.run_posthouse(
         ["demo", "vision", "--size", "2", "--json"], folder=tmp_path, env=kept | env, seconds=100
     )
     assert done.returncode == 0, done.stderr

@@ -78,11 +78,11 @@ def test_what_is_no_video_is_called_so(tmp_path, content):
 
 
 def test_a_stream_has_all_of_the_video(film, tmp_path):
-    heard = []
-    write_hls(film, tmp_path, "index.m3u8", heard.append)
+    positions = []
+    write_hls(film, tmp_path, "index.m3u8", positions.append)
     assert "#EXT-X-ENDLIST" in (tmp_path / "index.m3u8").read_text()
     assert probe(tmp_path / "index.m3u8").duration == pytest.approx(3, abs=0.15)
-    assert heard[-1] == pytest.approx(3000, abs=200)
+    assert positions[-1] == pytest.approx(3000, abs=200)
 
 
 def test_a_clip_has_exactly_what_was_asked_for(film, tmp_path):

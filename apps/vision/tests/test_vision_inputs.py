@@ -22,7 +22,7 @@ def captioned(tmp_path_factory):
 
 
 async def test_the_table_of_inputs_in_the_readme_is_right(product, folder, captioned):
-    client = await product.as_("tenant-admin", "acme")
+    client = await product.client_for("tenant-admin", "acme")
     sent = {
         name: await _send(client, write(captioned, _own(product, name))) for name, write in INPUTS.items()
     }
@@ -59,11 +59,11 @@ async def _result(client, sent):
         return f"failed: {video['error']}", "", ""
     found = (await client.get(f"/vision/videos/{sent}/segments")).json()
     said = "ready" if video["warning"] is None else f"ready, with a warning: {video['warning']}"
-    about = f"{video['width']} x {video['height']}, {video['duration_ms'] / 1000:.1f} s"
+    shape = f"{video['width']} x {video['height']}, {video['duration_ms'] / 1000:.1f} s"
     poster = await client.get(f"/vision/media/session/{sent}/poster.jpg")
     assert poster.status_code == 200
     return (
         said,
-        about,
+        shape,
         "read" if [(one["text"], one["t_start"]) for one in found] == [(CAPTION, 0)] else str(found),
     )

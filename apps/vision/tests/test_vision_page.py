@@ -3,8 +3,8 @@
 import asyncio
 import time
 
-from browsers import log_in, opened, take_pictures
-from waiting import WAIT_SECONDS
+from support.browsers import log_in, opened, take_pictures
+from support.waiting import WAIT_SECONDS
 
 
 async def reached(page, second):

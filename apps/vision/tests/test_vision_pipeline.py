@@ -53,7 +53,10 @@ async def hits(client, query, **more):
 
 
 async def test_from_upload_to_search_to_clip(product, folder, send, film, expected_texts):
-    admin, viewer = await product.as_("tenant-admin", "acme"), await product.as_("tenant-viewer", "acme")
+    admin, viewer = (
+        await product.client_for("tenant-admin", "acme"),
+        await product.client_for("tenant-viewer", "acme"),
+    )
     video_id = await send(admin)
     await product.worker(**WORKER)
     await product.until_ended()
@@ -172,7 +175,10 @@ async def _check_links(product, viewer, video_id):
 
 async def _check_strangers(product, video_id):
     """Another team sees nothing, and a super-admin all."""
-    stranger, chief = await product.as_("tenant-admin", "globex"), await product.as_("super-admin")
+    stranger, chief = (
+        await product.client_for("tenant-admin", "globex"),
+        await product.client_for("super-admin"),
+    )
     assert await hits(stranger, "relay") == []
     assert (await stranger.get("/vision/videos")).json() == []
     for path in ("", "/segments"):
@@ -207,7 +213,7 @@ async def _check_expiry(product, viewer, video_id):
 
 async def _check_again(product, video_id, expected_texts):
     """To read a video again, as a super-admin of all teams, replaces what was read; nothing is doubled."""
-    chief = await product.as_("super-admin")
+    chief = await product.client_for("super-admin")
     entities = product.rows("select count(*) from vision.entities")
     body = {"target_fps": 5, "min_confidence": 0.5}
     answers = [await chief.post(f"/vision/videos/{video_id}/sample", json=body) for _ in range(2)]
@@ -231,7 +237,7 @@ async def test_a_worker_killed_in_any_stage_on_s3_leaves_nothing_undone_or_doubl
     seed = time.time_ns()
     stage = random.Random(seed).choice(STAGES)
     print(f"kills in {stage} (seed {seed})")  # noqa: T201 - to reproduce a failure
-    video_id = await send(await product.as_("tenant-admin", "acme"))
+    video_id = await send(await product.client_for("tenant-admin", "acme"))
     doomed = await product.worker(**WORKER)
     await product.until(
         lambda: any(kind == stage and status != "queued" for kind, status in product.statuses()), stage

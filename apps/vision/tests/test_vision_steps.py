@@ -41,7 +41,7 @@ def test_text_below_the_minimum_confidence_is_dropped(folder):
 async def test_frames_that_were_read_are_not_read_again(product, folder, monkeypatch):
     """The last frame is missing; when it is there, the job is retried and reads this one alone."""
     monkeypatch.setenv("VISION_OCR_BATCH", "1")
-    client = await product.as_("tenant-admin", "acme")
+    client = await product.client_for("tenant-admin", "acme")
     video_id = (await client.post("/vision/videos", json={})).json()["video_id"]
     frames = [paths.frame(video_id, at) for at in (0, 500, 1000)]
     for frame, text in zip(frames[:2], ("Number one", "Number two"), strict=True):
@@ -69,7 +69,7 @@ async def test_the_frames_of_a_video_are_read_by_several_jobs_and_indexed_after_
     product, folder, send, expected_texts, monkeypatch
 ):
     monkeypatch.setenv("VISION_OCR_CHUNK", "1")
-    client = await product.as_("tenant-admin", "acme")
+    client = await product.client_for("tenant-admin", "acme")
     video_id = await send(client)
     await drain(app, queues=("vision.transcode", "vision.sample"))
     jobs = product.rows("select * from vision.jobs where status = 'queued' order by created_at, id")

@@ -40,7 +40,7 @@ def test_another_script_is_read_and_its_language_known(picture):
 
 async def test_a_video_with_another_script_is_found_by_its_words(product, folder, send, picture):
     write_video(product.folder / "film.mp4", picture.size, [picture])
-    client = await product.as_("tenant-admin", "acme")
+    client = await product.client_for("tenant-admin", "acme")
     assert {"eng", "rus", "jpn"} <= set((await client.get("/vision/languages")).json())
     await send(client, product.folder / "film.mp4", options={"languages": LANGUAGES})
     await drain(app)

@@ -13,7 +13,7 @@ from vision.ocr import TESSERACT
 
 
 async def registered(product, tenant="acme"):
-    client = await product.as_("tenant-admin", tenant)
+    client = await product.client_for("tenant-admin", tenant)
     return client, (await client.post("/vision/videos", json={})).json()["video_id"]
 
 
@@ -142,7 +142,7 @@ ODD_BODIES = [
 
 
 async def test_odd_bodies_are_refused(product):
-    client = await product.as_("tenant-admin", "acme")
+    client = await product.client_for("tenant-admin", "acme")
     kind = {"Content-Type": "application/json"}
     for body in ODD_BODIES:
         answer = await client.post("/vision/videos", content=body, headers=kind)

@@ -26,8 +26,8 @@ def _turned(film, folder):
     _ffmpeg("-i", film, "-vf", "transpose=1", folder / "side.mp4")
     content = bytearray((folder / "side.mp4").read_bytes())
     at = content.index(b"tkhd") + 44
-    for place, value in zip((0, 4, 12, 16), (0, -1, 1, 0), strict=True):
-        content[at + place : at + place + 4] = (value * 65536).to_bytes(4, "big", signed=True)
+    for offset, value in zip((0, 4, 12, 16), (0, -1, 1, 0), strict=True):
+        content[at + offset : at + offset + 4] = (value * 65536).to_bytes(4, "big", signed=True)
     (folder / "turned.mp4").write_bytes(content)
     return folder / "turned.mp4"
 

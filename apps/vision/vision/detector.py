@@ -21,7 +21,7 @@ Boxes: TypeAlias = npt.NDArray[np.float32]
 READ_PIXELS = 8
 """Height of the smallest text in the image that the detector gets. Measured with ``python -m vision.bench``:
 with 8, all texts of 16 pixels are found from 720p to 4K; with 5, up to 8 % are missed."""
-MOST_PIXELS = 600_000
+MAX_PIXELS = 600_000
 """Largest image for the detector, which bounds its memory: 1280 x 720 needs 600 MB, 640 x 360 300 MB."""
 OVERLAP = 48
 """Rows that neighbouring strips share. Text that is taller is found in the reduced image."""
@@ -50,11 +50,11 @@ def on_grid(side: float) -> int:
 def boxes_in(image: Any) -> Boxes:
     """Return the boxes of texts. A large image is divided into strips of its full width."""
     height, width = image.shape[:2]
-    if height * width <= MOST_PIXELS:
+    if height * width <= MAX_PIXELS:
         return _detect(image)
-    whole = find_boxes(image, (MOST_PIXELS / (height * width)) ** 0.5)
+    whole = find_boxes(image, (MAX_PIXELS / (height * width)) ** 0.5)
     found = list(whole[heights_of(whole) >= TALL])
-    rows = max(_GRID * 4, MOST_PIXELS // width // _GRID * _GRID)
+    rows = max(_GRID * 4, MAX_PIXELS // width // _GRID * _GRID)
     for top in range(0, height - OVERLAP, rows - OVERLAP):
         bottom = min(height, top + rows)
         strip = _detect(image[top:bottom]) + np.array([0, top], np.float32)

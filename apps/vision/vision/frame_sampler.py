@@ -69,12 +69,12 @@ def sample_frames(
             yield DuplicateFrame(timestamp_ms)
             continue
         looked = seen
-        grey, places = _look(frame)
-        if places and texts.are_all_in(grey, places):
+        grey, boxes = _look(frame)
+        if boxes and texts.are_all_in(grey, boxes):
             yield DuplicateFrame(timestamp_ms)
             continue
-        texts.replace(grey, places)
-        yield KeptFrame(timestamp_ms, _jpeg(frame)) if places else Empty(timestamp_ms)
+        texts.replace(grey, boxes)
+        yield KeptFrame(timestamp_ms, _jpeg(frame)) if boxes else Empty(timestamp_ms)
 
 
 def _look(frame: Any) -> tuple[Any, list[tuple[float, ...]]]:
@@ -145,8 +145,8 @@ def similarity(one: Tiles, other: Tiles) -> float:
         return 0.0
     same = np.abs(one - other) <= GREY_TOLERANCE
     rows, columns = one.shape
-    places = same.reshape(rows // BLOCK_TILES, BLOCK_TILES, columns // BLOCK_TILES, BLOCK_TILES)
-    return float(places.mean(axis=(1, 3)).min())
+    blocks = same.reshape(rows // BLOCK_TILES, BLOCK_TILES, columns // BLOCK_TILES, BLOCK_TILES)
+    return float(blocks.mean(axis=(1, 3)).min())
 
 
 def _jpeg(frame: Any) -> bytes:

@@ -1,39 +1,35 @@
 """Jobs of the application. Each stage enqueues the next one in the transaction that completes it.
 
-transcode -> sample -> ocr, several at once -> segment_index; clip_generate on request. An upload over HTTP
-starts the first stage; scan starts it for files that were put into the storage directly. CPU-bound stages
-run in separate processes, one per core, so that a file that crashes a decoder affects no other job. Each
-stage has its own queue, so that slow stages can get more workers.
+transcode -> sample -> ocr, several at once -> segment_index; clip_generate on request. An upload starts the
+first stage; scan starts it for files that were put into the storage directly. CPU-bound stages run in
+separate processes, so that a file that crashes a decoder affects no other job. Each has its own queue.
 """
 
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import posthouse
 from posthouse import Job
-from posthouse_media import is_truncated, probe
-from vision import options, paths, sweeping
+from posthouse_media import probe
+from vision import options, paths, video_files
 from vision.db import sql
 from vision.entities import extract_entities
 from vision.frame_sampler import sample_frames
 from vision.ocr import check_languages
 from vision.options import ClipId, Fps, Languages, Milliseconds, ReadingOptions, Share
 from vision.pipeline_log import accounted
-from vision.publish import cut_warning, publish_clip, publish_hls, publish_poster
+from vision.publish import length_found, publish_clip, publish_hls, publish_poster
 from vision.regions import publish_thumbs, regions_of
 from vision.rows import begin, percent_of, run, stage_options, video_row
 from vision.settings import default_team, min_age_seconds, ocr_batch, ocr_chunk
 from vision.spans import frame_spans, store_frames
 from vision.stages import ERRORS, PARTS, RETRY, STAGE_OPTIONS
-from vision.storage import DENIED, storage
-
-CLIP_LIFE = timedelta(days=30)
-ORIGINAL = "Original video"
+from vision.storage import DENIED, opened_original, storage
 
 app = posthouse.App(schema=Path(__file__).with_name("schema.sql"), routes="vision.web")
 
@@ -41,9 +37,7 @@ app = posthouse.App(schema=Path(__file__).with_name("schema.sql"), routes="visio
 @app.job("vision.scan", retry=RETRY, fail_on=DENIED, timeout="10m")
 def scan(job: Job, settled: float | None = None) -> None:
     """Find new originals in the storage and enqueue their processing."""
-    before = datetime.now(UTC) - timedelta(seconds=min_age_seconds() if settled is None else settled)
-    listed = ((paths.video_of_original(item.path), item) for item in storage().found(paths.ORIGINALS))
-    found = {video_id: item.path for video_id, item in listed if video_id and item.modified <= before}
+    found = video_files.new_originals(min_age_seconds() if settled is None else settled)
     with job.commit() as db:
         arrived = {"team": default_team(), "ids": list(found), "paths": list(found.values())}
         new = db.execute(sql("videos_arrived"), arrived).fetchall()
@@ -61,28 +55,20 @@ scan.on_schedule("* * * * *", missed="skip", overlap="skip", label="Scan the sto
 def transcode(job: Job, video_id: UUID, s3_original_path: str) -> None:
     """Create an HLS stream and a poster image."""
     wanted = ReadingOptions(**begin(job, video_id, s3_original_path)["options"])
-    with storage().opened(s3_original_path, ORIGINAL) as original:
+    with opened_original(s3_original_path) as original:
         known = probe(original)
         stated_ms = round(1000 * known.duration)
         stream_ms = job.step("hls", publish_hls, original, video_id, percent_of(job, stated_ms))
         has_poster = job.step("poster", publish_poster, original, video_id, stream_ms)
-    cut = is_truncated(stated_ms / 1000, stream_ms / 1000)
-    job.enqueue(
-        sample,
-        video_id=video_id,
-        s3_original_path=s3_original_path,
-        target_fps=wanted.target_fps,
-        dedupe_threshold=wanted.dedupe_threshold,
-        options=stage_options(sample, video_id),
-    )
+    sampled = {"video_id": video_id, "s3_original_path": s3_original_path, **wanted.sampling()}
+    job.enqueue(sample, **sampled, options=stage_options(sample, video_id))
     with job.commit() as db:
         job.result = {
             "proxy": paths.playlist(video_id),
             "thumb": paths.poster(video_id) if has_poster else None,
-            "duration_ms": stream_ms if cut else stated_ms,
             "width": known.width,
             "height": known.height,
-            "warning": cut_warning(stated_ms, stream_ms) if cut else None,
+            **length_found(stated_ms, stream_ms),
         }
         run(db, "video_transcoded", {"video": video_id, **job.result})
 
@@ -98,20 +84,14 @@ def sample(
 ) -> None:
     """Extract the frames whose texts differ from those of the previous one."""
     video = begin(job, video_id, s3_original_path)
-    wanted = ReadingOptions(**video["options"])
-    with storage().opened(s3_original_path, ORIGINAL) as original:
+    reading = {"video_id": video_id, **ReadingOptions(**video["options"]).recognition()}
+    with opened_original(s3_original_path) as original:
         frames = sample_frames(original, target_fps, dedupe_threshold)
         kept, sampled = store_frames(video_id, frames, percent_of(job, video["duration_ms"]))
-    reading: dict[str, Any] = {"languages": wanted.languages, "min_confidence": wanted.min_confidence}
+    chunks = {first: kept[first : first + ocr_chunk()] for first in range(0, len(kept), ocr_chunk())}
     parts = [
-        job.enqueue(
-            ocr,
-            video_id=video_id,
-            frame_paths=kept[first : first + ocr_chunk()],
-            options=stage_options(ocr, video_id, first),
-            **reading,
-        )
-        for first in range(0, len(kept), ocr_chunk())
+        job.enqueue(ocr, **reading, frame_paths=chunk, options=stage_options(ocr, video_id, first))
+        for first, chunk in chunks.items()
     ]
     after: Any = {"depends_on": parts, "on_dependency_failure": "wait"}  # until a failed part was retried
     job.enqueue(segment_index, video_id=video_id, options=stage_options(segment_index, video_id) | after)
@@ -142,8 +122,8 @@ def ocr(
             regions = [region for span in batch for region in regions_of(span, languages, min_confidence)]
             job.step_commit(name, run, "segments_add", {"video": video_id, "regions": json.dumps(regions)})
         job.progress(100 * (first + len(batch)) / len(spans), step="reading", message=name)
-    next_stage = stage_options(segment_index, video_id)
-    job.enqueue(segment_index, video_id=video_id, options=next_stage)  # if none waits
+    # Its dedupe key makes this a new job only if none waits.
+    job.enqueue(segment_index, video_id=video_id, options=stage_options(segment_index, video_id))
     return {"frames": len(spans)}
 
 
@@ -153,8 +133,8 @@ def segment_index(job: Job, video_id: UUID) -> None:
     """Merge consecutive segments with the same text, extract entities and add them to the search index."""
     begin(job, video_id)
     video = {"video": video_id}
-    starts = job.step_commit("frames", lambda db: db.execute(sql("frames_wanted"), video).fetchall())
-    publish_thumbs(video_id, [start for (start,) in starts])
+    frames = job.step_commit("frames", lambda db: db.execute(sql("frames_wanted"), video).fetchall())
+    publish_thumbs(video_id, [start for (start,) in frames])
     storage().remove_prefix(paths.frames(video_id))  # a retry of this stage does not need them
     with job.commit() as db:
         run(db, "segments_merge", video)
@@ -183,19 +163,19 @@ def clip_generate(
     video_row(job, "video_of", video_id, s3_original_path)
     path = paths.clip(video_id, clip_id)
     if not storage().exists(path):
-        with storage().opened(s3_original_path, ORIGINAL) as original:
-            length = t_end - t_start + 2 * padding_ms
-            publish_clip(original, path, (t_start, t_end), padding_ms, percent_of(job, length))
-    asked = {"t_start": t_start, "t_end": t_end, "padding_ms": padding_ms}
+        with opened_original(s3_original_path) as original:
+            on_progress = percent_of(job, t_end - t_start + 2 * padding_ms)
+            publish_clip(original, path, (t_start, t_end), padding_ms, on_progress)
+    made = {"video": video_id, "clip": clip_id, "team": job.tenant, "path": path}
     with job.commit() as db:
-        run(db, "clip_made", {"video": video_id, "clip": clip_id, "team": job.tenant, "path": path, **asked})
+        run(db, "clip_made", made | {"t_start": t_start, "t_end": t_end, "padding_ms": padding_ms})
         job.result = {"s3_path": path}
 
 
 @app.job("vision.clip_expire", retry=RETRY, fail_on=DENIED)
 def clip_expire(job: Job) -> None:
-    """Delete clips older than 30 days."""
-    removed = storage().remove_older(paths.CLIPS, CLIP_LIFE, datetime.now(UTC))
+    """Delete old clips."""
+    removed = storage().remove_older(paths.CLIPS, options.CLIP_LIFE, datetime.now(UTC))
     with job.commit() as db:
         run(db, "clips_gone", {"paths": removed})
         job.result = {"removed": len(removed)}
@@ -207,26 +187,13 @@ clip_expire.on_schedule("30 3 * * *", overlap="skip", label="Delete clips older 
 @app.job("vision.discard", retry=RETRY, fail_on=DENIED)
 def discard(job: Job, video_id: UUID) -> None:
     """Delete the files of a deleted video."""
-    about_it = {"team": job.tenant, "video": video_id}
-    jobs = job.step_commit("jobs", lambda db: db.execute(sql("jobs_of"), about_it).fetchall())
-    sweeping.remove_files(video_id, [UUID(str(one)) for (one,) in jobs])
+    video_files.discard(job, video_id)
 
 
 @app.job("vision.sweep", retry=RETRY, fail_on=DENIED, timeout="1h")
 def sweep(job: Job) -> None:
     """Delete files that belong to no video, and what killed processes left."""
-    deleted = job.step_commit("deleted", lambda db: db.execute(sql("videos_deleted")).fetchall())
-    gone = [UUID(str(video)) for video, is_idle in deleted if is_idle]
-    for video_id in gone:
-        sweeping.remove_files(video_id, [])
-    files = sweeping.old_videos()
-    known = job.step_commit(
-        "known", lambda db: db.execute(sql("videos_known"), {"ids": list(files)}).fetchall()
-    )
-    removed = sweeping.remove_orphans(files, {UUID(str(video)): status for video, status in known})
-    with job.commit() as db:
-        run(db, "videos_swept", {"ids": gone})
-        job.result = {"deleted": len(gone), "orphans": removed}
+    video_files.sweep(job)
 
 
 sweep.on_schedule("15 * * * *", missed="skip", overlap="skip", label="Delete files without a video")

@@ -1,7 +1,7 @@
 """Follows texts from frame to frame, to read only what may have changed.
 
-A text is known by its picture. Where the same picture is found again, at its old place or moved, nothing is
-read again, even if everything around it has changed.
+A text is known by its picture. Where the same picture is found again, at its old position or moved, nothing
+is read again, even if everything around it has changed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LIKENESS = 0.75
 """Least correlation of each window with the known one."""
 CLEARER = 1.3
 """Factor by which edges must grow to read a text again: it faded in, or the camera came to rest."""
-LEAST = 2
+MIN_SIDE = 2
 """Least width and height of a text in pixels."""
 FLAT = 6.0
 """Grey levels by which a window between two words deviates at most: it has nothing to compare."""
@@ -39,7 +39,7 @@ MOVED = 1.0
 class KnownText:
     """A text as it looked when it was read."""
 
-    place: Rectangle
+    box: Rectangle
     patch: Grey
     edges: float
 
@@ -53,44 +53,44 @@ class KnownTexts:
     def __bool__(self) -> bool:
         return bool(self._texts)
 
-    def replace(self, grey: Grey, places: Sequence[Rectangle]) -> None:
+    def replace(self, grey: Grey, boxes: Sequence[Rectangle]) -> None:
         """Remember the texts of a frame that will be read."""
-        self._texts = [_known(grey, place) for place in places if _is_sound(place)]
+        self._texts = [_known(grey, box) for box in boxes if _is_sound(box)]
 
-    def are_all_in(self, grey: Grey, places: Sequence[Rectangle]) -> bool:
+    def are_all_in(self, grey: Grey, boxes: Sequence[Rectangle]) -> bool:
         """Return whether a frame has the known texts and no others, given the boxes found in it."""
-        new = [place for place in places if _is_sound(place)]
+        new = [box for box in boxes if _is_sound(box)]
         for text in self._texts:
             if not (_is_still_there(text, grey) or _has_moved(text, grey, new)):
                 return False
-        return all(any(shared(place, text.place) >= COVERED for text in self._texts) for place in new)
+        return all(any(shared(box, text.box) >= COVERED for text in self._texts) for box in new)
 
 
-def _known(grey: Grey, place: Rectangle) -> KnownText:
-    patch = _patch(grey, place)
-    return KnownText(place, patch, _edges(patch))
+def _known(grey: Grey, box: Rectangle) -> KnownText:
+    patch = _patch(grey, box)
+    return KnownText(box, patch, _edges(patch))
 
 
 def _is_still_there(text: KnownText, grey: Grey) -> bool:
-    return _is_same(text, _patch(grey, text.place))
+    return _is_same(text, _patch(grey, text.box))
 
 
-def _has_moved(text: KnownText, grey: Grey, places: Sequence[Rectangle]) -> bool:
-    """Look for a known text near its old place, among the boxes that were found, and follow it."""
-    height = text.place[3] - text.place[1]
-    for place in places:
-        if abs(place[3] - place[1] - height) > 0.5 * height or _distance(place, text.place) > MOVED * height:
+def _has_moved(text: KnownText, grey: Grey, boxes: Sequence[Rectangle]) -> bool:
+    """Look for a known text near its old position, among the boxes that were found, and follow it."""
+    height = text.box[3] - text.box[1]
+    for box in boxes:
+        if abs(box[3] - box[1] - height) > 0.5 * height or _distance(box, text.box) > MOVED * height:
             continue
-        found = _best_place(text, grey, place, height)
+        found = _best_box(text, grey, box, height)
         if found is not None and _is_same(text, _patch(grey, found)):
-            text.place = found
+            text.box = found
             return True
     return False
 
 
-def _best_place(text: KnownText, grey: Grey, place: Rectangle, height: float) -> Rectangle | None:
+def _best_box(text: KnownText, grey: Grey, box: Rectangle, height: float) -> Rectangle | None:
     """Return where the picture of the text fits best around a box."""
-    around = _clipped(grey, tuple(np.add(place, (-height, -height / 2, height, height / 2))))
+    around = _clipped(grey, tuple(np.add(box, (-height, -height / 2, height, height / 2))))
     scale = PATCH_HEIGHT / height
     area = cv2.resize(_cut(grey, around), None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
     if area.shape[0] < text.patch.shape[0] or area.shape[1] < text.patch.shape[1]:
@@ -100,7 +100,7 @@ def _best_place(text: KnownText, grey: Grey, place: Rectangle, height: float) ->
     if best < LIKENESS:
         return None
     x, y = around[0] + left / scale, around[1] + top / scale
-    return x, y, x + text.place[2] - text.place[0], y + height
+    return x, y, x + text.box[2] - text.box[0], y + height
 
 
 def _is_same(text: KnownText, patch: Grey) -> bool:
@@ -128,23 +128,23 @@ def _edges(patch: Grey) -> float:
     return float(np.abs(np.diff(patch.astype(np.int16), axis=1)).mean()) + 1.0
 
 
-def _patch(grey: Grey, place: Rectangle) -> Grey:
-    height = max(1.0, place[3] - place[1])
-    width = max(PATCH_HEIGHT, round((place[2] - place[0]) * PATCH_HEIGHT / height))
-    cut = _cut(grey, _clipped(grey, place))
+def _patch(grey: Grey, box: Rectangle) -> Grey:
+    height = max(1.0, box[3] - box[1])
+    width = max(PATCH_HEIGHT, round((box[2] - box[0]) * PATCH_HEIGHT / height))
+    cut = _cut(grey, _clipped(grey, box))
     patch: Grey = cv2.resize(cut, (width, PATCH_HEIGHT), interpolation=cv2.INTER_AREA)
     return patch
 
 
-def _clipped(grey: Grey, place: Rectangle) -> Rectangle:
+def _clipped(grey: Grey, box: Rectangle) -> Rectangle:
     """Return the part of a rectangle inside of the frame, at least one pixel."""
     rows, columns = grey.shape
-    left, top = min(max(0, round(place[0])), columns - 1), min(max(0, round(place[1])), rows - 1)
-    return left, top, max(left + 1, min(columns, round(place[2]))), max(top + 1, min(rows, round(place[3])))
+    left, top = min(max(0, round(box[0])), columns - 1), min(max(0, round(box[1])), rows - 1)
+    return left, top, max(left + 1, min(columns, round(box[2]))), max(top + 1, min(rows, round(box[3])))
 
 
-def _cut(grey: Grey, place: Rectangle) -> Any:
-    left, top, right, bottom = (int(side) for side in place)
+def _cut(grey: Grey, box: Rectangle) -> Any:
+    left, top, right, bottom = (int(side) for side in box)
     return grey[top:bottom, left:right]
 
 
@@ -152,5 +152,5 @@ def _distance(one: Rectangle, other: Rectangle) -> float:
     return max(abs(one[0] - other[0]), abs(one[1] - other[1]))
 
 
-def _is_sound(place: Rectangle) -> bool:
-    return place[2] - place[0] >= LEAST and place[3] - place[1] >= LEAST
+def _is_sound(box: Rectangle) -> bool:
+    return box[2] - box[0] >= MIN_SIDE and box[3] - box[1] >= MIN_SIDE

@@ -18,7 +18,7 @@ from vision.requests import ClipName, Reader, VideoId, found_clip, found_video
 from vision.storage import storage
 
 SUBJECT = "vision/video/{video_id}"
-MOST_SECONDS = 7 * 24 * 3600
+MAX_SECONDS = 7 * 24 * 3600
 Viewer = Annotated[Access, allow_linked(Permission.JOBS_READ, SUBJECT)]
 router = APIRouter()
 
@@ -28,7 +28,7 @@ class NewLink(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    seconds: Annotated[int, Field(ge=1, le=MOST_SECONDS)] = Field(
+    seconds: Annotated[int, Field(ge=1, le=MAX_SECONDS)] = Field(
         default=24 * 3600, description="Seconds until the link expires; at most 7 days."
     )
 

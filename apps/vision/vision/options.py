@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import timedelta
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,6 +18,7 @@ DEDUPE_THRESHOLD = 0.95
 LANGUAGES = ("eng",)
 MIN_CONFIDENCE = 0.6
 PADDING_MS = 2000
+CLIP_LIFE = timedelta(days=30)
 
 
 class ReadingOptions(BaseModel):
@@ -34,3 +36,11 @@ class ReadingOptions(BaseModel):
     min_confidence: Share = Field(
         default=MIN_CONFIDENCE, description="Ignore texts recognized with less confidence."
     )
+
+    def sampling(self) -> dict[str, Any]:
+        """Return the parameters of the job that samples frames."""
+        return self.model_dump(include={"target_fps", "dedupe_threshold"})
+
+    def recognition(self) -> dict[str, Any]:
+        """Return the parameters of the jobs that read text."""
+        return self.model_dump(include={"languages", "min_confidence"})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
-from posthouse_media import measured_duration, probe, write_picture
+from posthouse_media import is_truncated, measured_duration, probe, write_picture
 from vision import paths
 from vision.media import POSTER_AT, ProgressCallback, clamp_with_padding, write_clip, write_hls
 from vision.storage import storage
@@ -46,9 +47,12 @@ def publish_clip(
         storage().put(path, clip)
 
 
-def cut_warning(stated_ms: int, stream_ms: int) -> str:
-    """Return what users see about a file that is shorter than it states."""
-    return (
+def length_found(stated_ms: int, stream_ms: int) -> dict[str, Any]:
+    """Return the duration of a video, and what users see about a file that is shorter than it states."""
+    if not is_truncated(stated_ms / 1000, stream_ms / 1000):
+        return {"duration_ms": stated_ms, "warning": None}
+    warning = (
         f"the file ends early: {stream_ms / 1000:.1f} s of {stated_ms / 1000:.1f} s can be played; "
         "if the upload was incomplete, upload the file again"
     )
+    return {"duration_ms": stream_ms, "warning": warning}

@@ -61,7 +61,7 @@ def _one(found: Rows, what: str) -> dict[str, Any]:
     return found[0]
 
 
-async def refuse_empty(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def reject_empty(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Return the content of an upload after its first bytes arrived: an empty one replaces nothing."""
     async for first in pieces:
         if first:

@@ -28,7 +28,7 @@ from vision.requests import (
     Writer,
     found_clip,
     found_video,
-    refuse_empty,
+    reject_empty,
     rows,
 )
 from vision.rows import stage_options
@@ -80,7 +80,7 @@ async def upload_original(video_id: VideoId, request: Request, access: Writer) -
             409,
             f"video {video_id} is being processed; replace its original when it has ended",
         )
-    content = await refuse_empty(file_body(request, max_upload_bytes()))
+    content = await reject_empty(file_body(request, max_upload_bytes()))
     await storage().receive(video["s3_original_path"], content)
     await _start(access, video)
 

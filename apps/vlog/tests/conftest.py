@@ -10,7 +10,7 @@ import pytest
 from vlog_kit import SECRET
 
 from posthouse_media import ffmpeg_path
-from waiting import WAIT_SECONDS
+from support.waiting import WAIT_SECONDS
 
 
 @pytest.fixture
@@ -109,4 +109,4 @@ async def crew(product):
 
 @pytest.fixture
 async def studio(product):
-    return Studio(product, await product.as_("tenant-admin", "acme"))
+    return Studio(product, await product.client_for("tenant-admin", "acme"))

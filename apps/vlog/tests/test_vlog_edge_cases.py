@@ -16,7 +16,7 @@ from vlog_fleet import CLAIM_SECONDS, GRACE_SECONDS, OFFLINE_SECONDS, Fleet
 from posthouse import testing
 from posthouse.server import health
 from posthouse.server.routes.worker import jobs as worker_jobs
-from waiting import WAIT_SECONDS
+from support.waiting import WAIT_SECONDS
 
 BOTH = "select v.status, j.status from vlog.videos as v join posthouse.jobs as j on j.id = v.job_id"
 AGREEING = {

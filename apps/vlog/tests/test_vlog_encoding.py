@@ -68,7 +68,7 @@ async def test_progress_counts_the_segments_that_exist(clip, tmp_path):
         (reached.percent, reached.segments, segment_count(folder))
         async for reached in encode(clip, folder, RUNGS["144p"], probe(clip))
     ]
-    assert all(told <= there for _, told, there in reports)
+    assert all(reported <= there for _, reported, there in reports)
     assert (reports[-1][0], segment_count(folder)) == (pytest.approx(100, abs=3), 2)
 
 

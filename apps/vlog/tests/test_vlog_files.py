@@ -78,7 +78,7 @@ async def test_a_deleted_video_is_gone_everywhere(studio, short, library, role):
     ready = await studio.video(video)
     addresses = [ready["playlist"], ready["thumbnail"], f"/api/videos/{video['id']}", source]
     addresses += [ready["playlist"].replace("master.m3u8", "144p/segment_00000.ts")]
-    client = studio.client if role == "tenant-admin" else await studio.product.as_(role)
+    client = studio.client if role == "tenant-admin" else await studio.product.client_for(role)
     assert (await client.delete(f"/api/videos/{video['id']}")).status_code == 204
     await testing.drain(studio.product.app)
     assert [(await studio.client.get(address)).status_code for address in addresses] == [404] * len(addresses)
@@ -95,7 +95,7 @@ async def test_the_artifacts_of_a_failed_video_are_gone_after_its_deletion(studi
     await testing.drain(studio.product.app)
     source = f"/api/v1/jobs/{video['job_id']}/artifacts/{video['id']}.mp4"
     assert (await studio.client.get(source)).content == b"this is a text"
-    deleted = await (await studio.product.as_("super-admin")).delete(f"/api/videos/{video['id']}")
+    deleted = await (await studio.product.client_for("super-admin")).delete(f"/api/videos/{video['id']}")
     assert deleted.status_code == 204, deleted.text
     assert (await studio.client.get(source)).status_code == 404
 
@@ -107,8 +107,8 @@ async def test_an_upload_in_parts_continues_after_a_restart_of_the_server(studio
     assert (made.status_code, made.json()["offset"]) == (201, 0)
     where = f"/api/videos/uploads/{made.json()['id']}"
     assert (await client.patch(where, params={"offset": 0}, content=content[:1000])).json()["offset"] == 1000
-    await studio.product.stop_server()
-    await studio.product.start_server()
+    await studio.product.stop()
+    await studio.product.start()
     assert (await client.get(where)).json()["offset"] == 1000
     wrong = await client.patch(where, params={"offset": 5}, content=b"x")
     assert (wrong.status_code, "continue at offset 1000" in wrong.json()["detail"]) == (409, True)
@@ -128,7 +128,7 @@ async def test_uploads_in_parts_are_checked_and_belong_to_their_tenant(studio, l
     new = {"title": "x", "filename": "a.mp4", "size": 3}
     made = (await studio.client.post("/api/videos/uploads", json=new)).json()
     where = f"/api/videos/uploads/{made['id']}"
-    other = await studio.product.as_("tenant-admin", "globex")
+    other = await studio.product.client_for("tenant-admin", "globex")
     for method, path in (("GET", ""), ("PATCH", "?offset=0"), ("POST", "/finish"), ("DELETE", "")):
         assert (await other.request(method, where + path)).status_code == 404, method
     monkeypatch.setenv("VLOG_MAX_UPLOAD_BYTES", "2")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 from vlog_fleet import Fleet
 
-from browsers import log_in, opened, take_pictures
+from support.browsers import log_in, opened, take_pictures
 
 ARRIVED = 1000
 """Bytes that the server has when the upload is interrupted."""
@@ -71,8 +71,8 @@ async def test_upload_continue_watch_switch_quality_and_delete(studio, clip, tmp
     await product.until_ended()
     await worker.stop(0)
     await check_gone(studio, video, seen)
-    await product.stop_server()
-    await product.start_server()  # deletes the bytes of artifacts at its start, and then each minute
+    await product.stop()
+    await product.start()  # deletes the bytes of artifacts at its start, and then each minute
     await product.until(lambda: disk(tmp_path) == before, f"the disk as before: {disk(tmp_path) - before}")
 
 

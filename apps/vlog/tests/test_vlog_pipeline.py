@@ -10,8 +10,8 @@ import stat
 import pytest
 from vlog_kit import probe_picture
 
-import stable
 from posthouse_media import ffmpeg_path
+from support import forkserver
 
 QUICK = {
     "POSTHOUSE_PROCESS_SLOTS": "1",
@@ -145,7 +145,7 @@ async def test_an_unknown_critical_quality_is_refused(studio, clip, monkeypatch)
 
 @pytest.mark.soak
 async def test_a_video_stays_as_it_is_until_it_was_made_again(studio, clip, library, monkeypatch, crew):
-    client, admin = studio.client, await studio.product.as_("super-admin")
+    client, admin = studio.client, await studio.product.client_for("super-admin")
     video = await studio.upload(clip)
     where, queue = f"/api/videos/{video['id']}", "/api/v1/admin/queues/vlog"
     await crew()
@@ -189,7 +189,7 @@ async def test_a_video_stays_as_it_is_until_it_was_made_again(studio, clip, libr
 
 @pytest.mark.soak
 def test_the_demo_kills_a_worker_and_ends_ready(database, tmp_path):
-    done = stable.posthouse(
+    done = forkserver.run_posthouse(
         ["demo", "vlog", "--size", "4", "--json"], folder=tmp_path, seconds=150,
         env={**os.environ, "POSTHOUSE_DATABASE_URL": database, "POSTHOUSE_PROCESS_SLOTS": "1"},
     )  # fmt: skip
@@ -197,4 +197,4 @@ def test_the_demo_kills_a_worker_and_ends_ready(database, tmp_path):
     found = json.loads(done.stdout)
     assert (found["status"], found["attempts"]) == ("ready", 2)
     assert found["streams"] == ["1280x720", "640x360", "854x480", "4.0 s"]
-    assert found["made in attempt"] == {"360p": 1, "480p": 2, "720p": 2}
+    assert found["completed in attempt"] == {"360p": 1, "480p": 2, "720p": 2}

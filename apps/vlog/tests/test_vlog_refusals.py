@@ -45,8 +45,8 @@ async def test_tenants_see_their_own_videos_only(studio, tmp_path):
     note = tmp_path / "note.mp4"
     note.write_bytes(b"x")
     video = await studio.upload(note)
-    other = await studio.product.as_("tenant-admin", "globex")
-    admin = await studio.product.as_("super-admin")
+    other = await studio.product.client_for("tenant-admin", "globex")
+    admin = await studio.product.client_for("super-admin")
     assert (await other.get("/api/videos")).json() == []
     assert len((await admin.get("/api/videos")).json()) == 1
     for method, path in (
@@ -55,7 +55,7 @@ async def test_tenants_see_their_own_videos_only(studio, tmp_path):
     ):  # fmt: skip
         answer = await other.request(method, f"/api/videos/{video['id']}{path}", json={})
         assert answer.status_code == 404, (method, path)
-    viewer = await studio.product.as_("tenant-viewer", "acme")
+    viewer = await studio.product.client_for("tenant-viewer", "acme")
     assert (await viewer.delete(f"/api/videos/{video['id']}")).status_code == 403
     wrong = await studio.client.post(f"/api/videos/{video['id']}/retranscode", json={"qualities": ["9p"]})
     assert (wrong.status_code, "9p" in wrong.json()["detail"]) == (422, True)
@@ -112,7 +112,7 @@ async def test_what_a_worker_made_up_is_never_shown(studio, library, tmp_path):
 async def hand_in(studio, note, manifest, files):
     """Plays a remote worker that hands in these files."""
     video = await studio.upload(note)
-    http = await studio.product.as_("worker")
+    http = await studio.product.client_for("worker")
     worker = {"worker_id": video["publish_id"], "queues": ["vlog"], "kinds": ["vlog.transcode"]}
     await http.post("/api/v1/worker/register", json=worker)
     token = (await http.post("/api/v1/worker/jobs/claim", json=worker)).json()["token"]

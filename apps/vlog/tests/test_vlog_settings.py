@@ -57,16 +57,16 @@ def test_the_defaults_of_the_application(monkeypatch, tmp_path):
 
 
 def test_an_attempt_deletes_what_killed_attempts_left_and_they_cannot_publish_it(library, tmp_path):
-    shelf = Library(tmp_path)
+    videos = Library(tmp_path)
     killed = library / "a-film" / ".7-killed"
     killed.mkdir(parents=True)
     (killed / "index.m3u8").write_text("half of it")
-    with shelf.building("a-film", "7") as folder:
+    with videos.building("a-film", "7") as folder:
         (folder / "index.m3u8").write_text("all of it")
         with pytest.raises(FileNotFoundError):  # the late attempt, which lost its lease
-            killed.rename(shelf.output("a-film", "7"))
+            killed.rename(videos.output("a-film", "7"))
     assert [file.name for file in (library / "a-film").iterdir()] == ["7"]
-    assert (shelf.output("a-film", "7") / "index.m3u8").read_text() == "all of it"
+    assert (videos.output("a-film", "7") / "index.m3u8").read_text() == "all of it"
 
 
 @pytest.mark.parametrize("kept", [False, True])

@@ -75,10 +75,10 @@ class Fleet:
             if step == BEAT_SECONDS:
                 await asyncio.gather(*(hand.beat() for hand in beating))
             if passed % CHECK_SECONDS == 0:
-                await self.product.keep()
+                await self.product.run_keeper_once()
 
     async def check(self):
-        await self.product.keep()
+        await self.product.run_keeper_once()
 
     async def _advance(self, seconds):
         await self.clock.advance(seconds)
@@ -89,11 +89,11 @@ class Fleet:
         await self._db.execute("update posthouse.servers set heartbeat_at = posthouse.now()")
 
     async def stop_server(self):
-        await self.product.stop_server()
+        await self.product.stop()
         self.server_is_up = False
 
     async def start_server(self):
-        await self.product.start_server()
+        await self.product.start()
         await self.product.until(lambda: self.product.rows("select from posthouse.servers"), "the heartbeat")
         self.server_is_up = True
 

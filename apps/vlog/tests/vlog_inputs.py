@@ -28,8 +28,8 @@ def phone(file):
     ffmpeg(*picture(), *tone(), *H264, "-c:a", "aac", upright)
     content = bytearray(upright.read_bytes())
     matrix = content.index(b"tkhd") + 44  # older and newer versions of ffmpeg have different options for it
-    for place, value in zip((0, 4, 12, 16), (0, 1, -1, 0), strict=True):
-        content[matrix + place : matrix + place + 4] = (value * 65536).to_bytes(4, "big", signed=True)
+    for offset, value in zip((0, 4, 12, 16), (0, 1, -1, 0), strict=True):
+        content[matrix + offset : matrix + offset + 4] = (value * 65536).to_bytes(4, "big", signed=True)
     file.write_bytes(content)
 
 

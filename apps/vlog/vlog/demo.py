@@ -50,9 +50,13 @@ async def demo(stage: Stage) -> dict[str, Any]:
         resumed_after = round(time.monotonic() - killed_at, 1)
         stage.say(f"{watched.worker} encodes its quality again after {resumed_after} s")
         await stage.until(watched.over, "the video to be ready", 300)
-        return {**await _report(watched, stage), "killed": victim, "made before": done,
-                "its quality ran again after seconds": resumed_after,
-                "seconds after that": round(time.monotonic() - killed_at, 1)}  # fmt: skip
+        return {
+            **await _report(watched, stage),
+            "killed worker": victim,
+            "completed before": done,
+            "seconds until resumed": resumed_after,
+            "seconds until ready": round(time.monotonic() - killed_at, 1),
+        }
 
 
 class Watched:
@@ -62,7 +66,7 @@ class Watched:
         self._stage = stage
         self._http = http
         self.id = video_id
-        self.told: dict[str, Any] = {}
+        self.progress: dict[str, Any] = {}
 
     async def get(self, path: str = "") -> dict[str, Any]:
         answer = await self._http.get(f"/api/videos/{self.id}{path}")
@@ -71,38 +75,40 @@ class Watched:
         return found
 
     async def look(self) -> None:
-        self.told = await self.get("/progress")
-        for item in self.told["qualities"]:
+        self.progress = await self.get("/progress")
+        for item in self.progress["qualities"]:
             percent = item["progress_percent"]
             self._stage.show(item["quality"], percent, 100, f"{item['status']} {percent:.0f} %")
 
     @property
     def worker(self) -> str:
-        return str(self.told["job"]["processed_by_worker_name"])
+        return str(self.progress["job"]["processed_by_worker_name"])
 
     def completed(self) -> dict[str, int]:
         """Return the completed qualities with the attempt that completed them."""
         return {
             item["quality"]: item["attempt"]
-            for item in self.told["qualities"]
+            for item in self.progress["qualities"]
             if item["status"] == "completed"
         }
 
     async def half_way(self) -> bool:
         await self.look()
-        begun = [item for item in self.told["qualities"] if item["status"] == "in_progress"]
+        begun = [item for item in self.progress["qualities"] if item["status"] == "in_progress"]
         return bool(self.completed()) and bool(begun)
 
     async def resumed(self) -> bool:
         """Return whether another worker encodes a quality of the killed one."""
         await self.look()
-        return any(item["attempt"] > 1 for item in self.told["qualities"] if item["status"] == "in_progress")
+        return any(
+            item["attempt"] > 1 for item in self.progress["qualities"] if item["status"] == "in_progress"
+        )
 
     async def over(self) -> bool:
         await self.look()
-        if self.told["status"] == "failed":
-            raise RuntimeError(f"transcoding failed: {self.told['job']['last_error']}")
-        return bool(self.told["status"] == "ready")
+        if self.progress["status"] == "failed":
+            raise RuntimeError(f"transcoding failed: {self.progress['job']['last_error']}")
+        return bool(self.progress["status"] == "ready")
 
 
 async def _report(watched: Watched, stage: Stage) -> dict[str, Any]:
@@ -114,8 +120,8 @@ async def _report(watched: Watched, stage: Stage) -> dict[str, Any]:
         "status": video["status"],
         "playlist": url,
         "streams": streams,
-        "attempts": watched.told["job"]["attempt_number"],
-        "made in attempt": watched.completed(),
+        "attempts": watched.progress["job"]["attempt_number"],
+        "completed in attempt": watched.completed(),
     }
 
 

@@ -91,11 +91,11 @@ async def publish(
     keep: list[str] | None = None,
 ) -> None:
     """Download the transcoded output, validate it, move it to the library and publish it."""
-    shelf, version = library(), str(transcode_id)
-    with shelf.building(slug, version) as folder:
+    videos, version = library(), str(transcode_id)
+    with videos.building(slug, version) as folder:
         output = await _fetch(job, transcode_id, folder)
         if replaces is not None and keep:
-            before = shelf.output(slug, replaces)
+            before = videos.output(slug, replaces)
             output = await asyncio.to_thread(hls_package.carry_over, before, keep, folder, output)
         hls_package.finish(folder, output)
     if replaces is not None:  # keep it for current viewers
@@ -106,7 +106,7 @@ async def publish(
         async with job.commit() as connection:
             await _show(connection, video_id, version, output)
     except posthouse.Cancel:  # the output will never be used
-        shelf.discard(slug, version)
+        videos.discard(slug, version)
         raise
 
 
@@ -117,9 +117,9 @@ async def _fetch(job: posthouse.Job, transcode_id: UUID, folder: Path) -> hls_pa
     if manifest.has_thumbnail:
         await job.download(hls_package.THUMBNAIL, folder / hls_package.THUMBNAIL, of=transcode_id)
     for quality in manifest.qualities:
-        place, archive = folder / quality.quality, f"{quality.quality}.tar.gz"
+        target, archive = folder / quality.quality, f"{quality.quality}.tar.gz"
         try:
-            await job.download(archive, place, of=transcode_id, extract=True)
+            await job.download(archive, target, of=transcode_id, extract=True)
         except posthouse.PosthouseError as error:
             if error.code != "unsafe_archive":
                 raise
@@ -131,15 +131,15 @@ async def _show(connection: Any, video_id: int, version: str, output: hls_packag
     """Make this output the current one of the video, and delete the rows of the previous output. The
     artifacts of the job are deleted too: the library has them.
     """
-    told = {"id": video_id, "version": version, **output.model_dump(mode="json")}
-    told["qualities"] = json.dumps(told["qualities"])
-    await connection.execute(sql("transcription_forget"), told)
-    shown = await connection.execute(sql("video_show"), told)
+    parameters = {"id": video_id, "version": version, **output.model_dump(mode="json")}
+    parameters["qualities"] = json.dumps(parameters["qualities"])
+    await connection.execute(sql("transcription_forget"), parameters)
+    shown = await connection.execute(sql("video_show"), parameters)
     if await shown.fetchone() is None:
         raise posthouse.Cancel("the video was deleted, or a newer job replaced this one")
-    await connection.execute(sql("qualities_forget"), told)
-    await connection.execute(sql("qualities_keep"), told)
-    await connection.execute(sql("artifacts_forget"), told)
+    await connection.execute(sql("qualities_forget"), parameters)
+    await connection.execute(sql("qualities_keep"), parameters)
+    await connection.execute(sql("artifacts_forget"), parameters)
 
 
 @app.job("vlog.discard", queue="vlog-library", remote=False)

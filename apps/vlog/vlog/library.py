@@ -35,25 +35,25 @@ class Library:
     @contextmanager
     def building(self, slug: str, version: str) -> Iterator[Path]:
         """Yield a temporary folder that is moved into place at the end of the block."""
-        place = self.output(slug, version)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        for left in place.parent.glob(f".{version}-*"):
+        output = self.output(slug, version)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        for left in output.parent.glob(f".{version}-*"):
             _remove_unfinished(left)
-        folder = Path(tempfile.mkdtemp(prefix=f".{version}-", dir=place.parent))
+        folder = Path(tempfile.mkdtemp(prefix=f".{version}-", dir=output.parent))
         try:
             with in_use(folder):
                 yield folder
                 folder.chmod(0o755)
                 (folder / LOCK).unlink()
-                _settle(folder, place)
+                _settle(folder, output)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
     def discard(self, slug: str, version: str) -> None:
-        place = self.output(slug, version)
-        shutil.rmtree(place, ignore_errors=True)
+        output = self.output(slug, version)
+        shutil.rmtree(output, ignore_errors=True)
         with suppress(OSError):  # other outputs exist
-            place.parent.rmdir()
+            output.parent.rmdir()
 
     def sweep(self, known: Collection[str]) -> int:
         """Delete what killed processes left: unfinished outputs, and folders of videos that do not exist."""
@@ -81,12 +81,12 @@ class Library:
             (self.uploads / source).unlink(missing_ok=True)
 
 
-def _settle(folder: Path, place: Path) -> None:
+def _settle(folder: Path, output: Path) -> None:
     """Rename atomically. An output of an earlier attempt is complete and identical, so it is kept."""
     try:
-        folder.rename(place)
+        folder.rename(output)
     except OSError:
-        if not place.is_dir():
+        if not output.is_dir():
             raise
 
 

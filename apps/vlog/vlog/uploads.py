@@ -28,14 +28,14 @@ async def receive(request: Request) -> Path:
         with await asyncio.to_thread(target.open, "wb") as file:
             async for piece in file_body(request, settings.max_upload_bytes()):
                 await asyncio.to_thread(file.write, piece)
-            _refuse_empty(file.tell())
+            _reject_empty(file.tell())
     except BaseException:
         await asyncio.to_thread(target.unlink, missing_ok=True)
         raise
     return target
 
 
-def _refuse_empty(size: int) -> None:
+def _reject_empty(size: int) -> None:
     if not size:
         raise HTTPException(422, "the request body is empty; send the video file as body")
 
@@ -112,8 +112,8 @@ async def start(
         connection=db, video_id=video["id"], slug=video["slug"], transcode_id=str(made.id),
         replaces=video.get("version"), keep=keep,
     )  # fmt: skip
-    told = {"id": video["id"], "source": source, "job_id": made.id, "publish_id": shown.id}
-    await db.execute(sql("video_start"), {**told, "retranscode_metadata": retranscode_metadata})
+    parameters = {"id": video["id"], "source": source, "job_id": made.id, "publish_id": shown.id}
+    await db.execute(sql("video_start"), {**parameters, "retranscode_metadata": retranscode_metadata})
 
 
 def checked(qualities: list[str]) -> list[str]:

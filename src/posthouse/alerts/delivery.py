@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from posthouse.alerts.http_post import AddressRefused, Misdirected
-from posthouse.alerts.webhook import Message, WebhookSender
+from posthouse.alerts.http_post import AddressNotAllowed, DestinationMoved
+from posthouse.alerts.webhook import AlertMessage, WebhookSender
 from posthouse.core.outcome import Fail, Policy
 from posthouse.keeper.alerter import DELIVERY_RETRY
 from posthouse.settings import Settings
@@ -28,11 +28,11 @@ PRIORITY = 50
 
 
 def webhook_definition(
-    sender: WebhookSender, line: ReconnectingConnection, queue: str, timeout: float
+    sender: WebhookSender, connection: ReconnectingConnection, queue: str, timeout: float
 ) -> JobDefinition:
     async def deliver(job: Job, alert: str, destination: str) -> dict[str, Any]:
         """Send an alert to a destination of the settings."""
-        delivery = await line.run(lambda c: get_delivery(c, job.id))
+        delivery = await connection.run(lambda c: get_delivery(c, job.id))
         if delivery is None or (str(delivery.id), delivery.destination) != (alert, destination):
             raise Fail("the alert to deliver no longer exists")  # not enqueued by the alerter
         return await _send(sender, delivery)
@@ -44,7 +44,7 @@ def webhook_definition(
         priority=PRIORITY,
         max_attempts=DELIVERY_RETRY.attempts,
         timeout=2 * timeout + 10,
-        policy=Policy(DELIVERY_RETRY, (AddressRefused, Misdirected)),
+        policy=Policy(DELIVERY_RETRY, (AddressNotAllowed, DestinationMoved)),
         batch=None,
         arguments=HandlerArguments(KIND, deliver, batch=False),
         is_async=True,
@@ -52,12 +52,12 @@ def webhook_definition(
 
 
 async def _send(sender: WebhookSender, delivery: Delivery) -> dict[str, Any]:
-    answer = await sender.send(message_of(delivery), sender.destinations[delivery.destination])
-    return {"status": answer.status, "answer": answer.body[:200], "seconds": round(answer.seconds, 3)}
+    response = await sender.send(message_of(delivery), sender.destinations[delivery.destination])
+    return {"status": response.status, "response": response.body[:200], "seconds": round(response.seconds, 3)}
 
 
-def message_of(delivery: Delivery) -> Message:
-    return Message(
+def message_of(delivery: Delivery) -> AlertMessage:
+    return AlertMessage(
         id=str(delivery.id),
         type=delivery.type,
         severity=delivery.severity,
@@ -65,14 +65,14 @@ def message_of(delivery: Delivery) -> Message:
         tenant_id=delivery.tenant_id,
         subject=delivery.subject,
         message=delivery.message,
-        held_back=delivery.held_back,
+        suppressed_count=delivery.suppressed_count,
         details=delivery.details,
     )
 
 
 QUEUE = "posthouse.system"
-LOOK_SECONDS = 2.0
-LINGER_SECONDS = 120.0
+POLL_SECONDS = 2.0
+IDLE_SECONDS = 120.0
 DELIVER_SECONDS = 30.0
 CONCURRENCY = 4
 STOP_DRAIN_SECONDS = 0.5
@@ -85,37 +85,42 @@ class DeliveryWorker:
     destinations it does not poll.
     """
 
-    name = "courier"
+    name = "alert_delivery"
 
     def __init__(
-        self, url: str, settings: Settings, line: ReconnectingConnection, *, linger: float = LINGER_SECONDS
+        self,
+        url: str,
+        settings: Settings,
+        connection: ReconnectingConnection,
+        *,
+        idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self._url = url
-        self._line = line
+        self._connection = connection
         self._sender = WebhookSender(settings)
-        self._offers = [item.word for item in self._sender.destinations.values()]
-        self._settings = _for_few_jobs(settings, self._offers)
-        self._linger = linger
+        self._capabilities = [item.word for item in self._sender.destinations.values()]
+        self._settings = _worker_settings(settings, self._capabilities)
+        self._idle_seconds = idle_seconds
         self._worker: Worker | None = None
-        self._leave_at = 0.0
+        self._stop_at = 0.0
 
     @property
     def is_running(self) -> bool:
         return self._worker is not None
 
     async def run_once(self) -> dict[str, int]:
-        if not self._offers:
+        if not self._capabilities:
             return {"started": 0}
         if self._worker is not None and (self._worker.failed.is_set() or self._worker.drained.is_set()):
             await self._stop_worker()
-        waiting = await self._is_needed()
+        waiting = await self._has_pending_jobs()
         now = time.monotonic()
         if waiting:
-            self._leave_at = now + self._linger
+            self._stop_at = now + self._idle_seconds
         if waiting and self._worker is None:
             await self._start_worker()
             return {"started": 1}
-        if self._worker is not None and now >= self._leave_at:
+        if self._worker is not None and now >= self._stop_at:
             await self._stop_worker()
         return {"started": 0}
 
@@ -123,12 +128,14 @@ class DeliveryWorker:
         """Run the pending jobs, for at most this time."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while await self._is_needed():
+                while await self._has_pending_jobs():
                     await self.run_once()
                     await asyncio.sleep(0.05)
 
-    async def _is_needed(self) -> bool:
-        return bool(self._offers) and await self._line.run(lambda c: has_system_work(c, QUEUE, self._offers))
+    async def _has_pending_jobs(self) -> bool:
+        return bool(self._capabilities) and await self._connection.run(
+            lambda c: has_system_work(c, QUEUE, self._capabilities)
+        )
 
     async def _start_worker(self) -> None:
         worker = Worker(
@@ -145,7 +152,9 @@ class DeliveryWorker:
         self._worker = worker
 
     def _definitions(self) -> Mapping[str, JobDefinition]:
-        webhook = webhook_definition(self._sender, self._line, QUEUE, self._settings.alert_timeout_seconds)
+        webhook = webhook_definition(
+            self._sender, self._connection, QUEUE, self._settings.alert_timeout_seconds
+        )
         return {webhook.kind: webhook}
 
     async def _stop_worker(self, drain: float | None = None) -> None:
@@ -158,17 +167,17 @@ class DeliveryWorker:
         await self._stop_worker(STOP_DRAIN_SECONDS)
 
     def pause(self) -> float:
-        return LOOK_SECONDS
+        return POLL_SECONDS
 
 
-def _for_few_jobs(settings: Settings, offers: list[str]) -> Settings:
+def _worker_settings(settings: Settings, capabilities: list[str]) -> Settings:
     return dataclasses.replace(
         settings,
         concurrency=CONCURRENCY,
         commands=False,
-        worker_name=f"{socket.gethostname()}:{os.getpid()} courier",
+        worker_name=f"{socket.gethostname()}:{os.getpid()} alerts",
         worker_metadata="",
-        capabilities=",".join(offers),
+        capabilities=",".join(capabilities),
         poll_seconds=max(5.0, settings.poll_seconds),
         drain_seconds=settings.alert_timeout_seconds,
     )

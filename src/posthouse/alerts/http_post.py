@@ -24,15 +24,15 @@ class Unreachable(WebhookError):
     """No response. A retry may succeed."""
 
 
-class Refusal(WebhookError):
+class DestinationRejected(WebhookError):
     """The destination responded with an error. A retry may succeed."""
 
 
-class AddressRefused(WebhookError):
+class AddressNotAllowed(WebhookError):
     """The destination has an address that is not allowed. A retry does not help."""
 
 
-class Misdirected(WebhookError):
+class DestinationMoved(WebhookError):
     """The destination responded with a redirect or 410 Gone. A retry does not help."""
 
 
@@ -65,7 +65,7 @@ async def resolve(host: str, port: int) -> list[str]:
 
 
 async def allowed_addresses(host: str, port: int, *, private: bool, resolver: Resolver) -> list[str]:
-    """Return the addresses of a host. Raise AddressRefused if one of them is not allowed."""
+    """Return the addresses of a host. Raise AddressNotAllowed if one of them is not allowed."""
     try:
         found = await resolver(host, port)
     except (OSError, UnicodeError) as error:
@@ -74,7 +74,7 @@ async def allowed_addresses(host: str, port: int, *, private: bool, resolver: Re
         raise Unreachable("the host has no address")
     for text in found:
         if not is_allowed(text, private=private):
-            raise AddressRefused(
+            raise AddressNotAllowed(
                 "the host has an address that is not allowed"
                 + ("" if private else "; POSTHOUSE_ALERT_PRIVATE_ADDRESSES=true allows private addresses")
             )
@@ -126,8 +126,8 @@ _GONE = 410
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """The rules of a request. ``private`` allows private networks; ``resolver`` and ``tls`` are for tests."""
+class PostOptions:
+    """Options of a request: ``private`` allows private networks; ``resolver`` and ``tls`` are for tests."""
 
     timeout: float = 10.0
     private: bool = False
@@ -136,7 +136,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """The response of a destination."""
 
     status: int
@@ -144,40 +144,40 @@ class Answer:
     seconds: float
 
 
-async def post(url: SplitResult, body: bytes, headers: Mapping[str, str], rules: Rules) -> Answer:
+async def post(url: SplitResult, body: bytes, headers: Mapping[str, str], options: PostOptions) -> Response:
     """Send the message and return the response. Raise a WebhookError unless the message was accepted."""
     started = time.monotonic()
     connection: _Connection | None = None
     try:
-        async with asyncio.timeout(rules.timeout):
-            connection = await _connect(url, rules)
-            head = await _ask(connection, _head(url, headers, len(body)) + body)
+        async with asyncio.timeout(options.timeout):
+            connection = await _connect(url, options)
+            head = await _send_request(connection, _head(url, headers, len(body)) + body)
         seconds = time.monotonic() - started
-        answer = Answer(int(head[9:12]), await _read_body(connection[0], head), seconds)
+        response = Response(int(head[9:12]), await _read_body(connection[0], head), seconds)
     except TimeoutError:
-        raise Unreachable(f"no response within {rules.timeout:g} s") from None
+        raise Unreachable(f"no response within {options.timeout:g} s") from None
     finally:
         if connection is not None:
-            await _hang_up(connection[1])
-    _check(answer)
-    return answer
+            await _abort(connection[1])
+    _check(response)
+    return response
 
 
-def _check(answer: Answer) -> None:
-    said = f"the destination responded with status {answer.status}" + (
-        f": {answer.body}" if answer.body else ""
+def _check(response: Response) -> None:
+    message = f"the destination responded with status {response.status}" + (
+        f": {response.body}" if response.body else ""
     )
-    if 300 <= answer.status < 400:  # noqa: PLR2004 - the codes of redirects
-        raise Misdirected(
-            f"the destination responded with status {answer.status}: redirects are not followed"
+    if 300 <= response.status < 400:  # noqa: PLR2004 - the codes of redirects
+        raise DestinationMoved(
+            f"the destination responded with status {response.status}: redirects are not followed"
         )
-    if answer.status == _GONE:
-        raise Misdirected(said)
-    if not 200 <= answer.status < 300:  # noqa: PLR2004 - the codes of success
-        raise Refusal(said)
+    if response.status == _GONE:
+        raise DestinationMoved(message)
+    if not 200 <= response.status < 300:  # noqa: PLR2004 - the codes of success
+        raise DestinationRejected(message)
 
 
-async def _ask(connection: _Connection, request: bytes) -> bytes:
+async def _send_request(connection: _Connection, request: bytes) -> bytes:
     """Send the request and return the header of the response."""
     reader, writer = connection
     try:
@@ -188,25 +188,25 @@ async def _ask(connection: _Connection, request: bytes) -> bytes:
         raise Unreachable(f"the connection was lost: {type(error).__name__}") from None
 
 
-async def _connect(url: SplitResult, rules: Rules) -> _Connection:
+async def _connect(url: SplitResult, options: PostOptions) -> _Connection:
     host = url.hostname or ""
     secure = url.scheme.lower() == "https"
     port = url.port or (443 if secure else 80)
-    tls = (rules.tls or _trusted()) if secure else None
-    trouble = ""
-    for address in await allowed_addresses(host, port, private=rules.private, resolver=rules.resolver):
+    tls = (options.tls or _trusted()) if secure else None
+    reason = ""
+    for address in await allowed_addresses(host, port, private=options.private, resolver=options.resolver):
         try:
             return await asyncio.open_connection(
                 address, port, ssl=tls, server_hostname=host if tls else None, limit=HEAD_LIMIT
             )
         except ssl.SSLCertVerificationError as error:
-            trouble = f"invalid certificate: {error.verify_message}"
+            reason = f"invalid certificate: {error.verify_message}"
         except OSError as error:  # includes TLS errors
-            trouble = f"cannot connect: {type(error).__name__}"
-    raise Unreachable(trouble)
+            reason = f"cannot connect: {type(error).__name__}"
+    raise Unreachable(reason)
 
 
-async def _hang_up(writer: asyncio.StreamWriter) -> None:
+async def _abort(writer: asyncio.StreamWriter) -> None:
     """Close the connection at once, without reading the rest of the response."""
     writer.transport.abort()
     with suppress(OSError):
@@ -249,10 +249,10 @@ async def _read_body(reader: asyncio.StreamReader, head: bytes) -> str:
     """Return the start of the body in one line, for error messages. Wait at most ``BODY_SECONDS``."""
     length = _LENGTH.search(head)
     wanted = min(BODY_LIMIT, int(length[1])) if length else BODY_LIMIT
-    found = bytearray()
+    data = bytearray()
     with suppress(TimeoutError, OSError):
         async with asyncio.timeout(BODY_SECONDS):
-            while len(found) < wanted and (piece := await reader.read(wanted - len(found))):
-                found += piece
-    text = found.decode(errors="replace")
+            while len(data) < wanted and (piece := await reader.read(wanted - len(data))):
+                data += piece
+    text = data.decode(errors="replace")
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from posthouse.alerts.http_post import Answer, Rules, WebhookError, post
+from posthouse.alerts.http_post import PostOptions, Response, WebhookError, post
 from posthouse.core.alerts import Destination, Shape, destinations
 from posthouse.core.redaction import PLAIN, Secrets, mask_text
 from posthouse.settings import Settings
@@ -27,13 +27,13 @@ def signature(secret: str, timestamp: int, body: bytes) -> str:
 
 VERSION = 1
 _COLOURS = {"info": 0x2E86DE, "warning": 0xF39C12, "error": 0xC0392B}
-_MOST_FIELDS = 10
+_MAX_FIELDS = 10
 _FIELD_LENGTH = 300
 _TEXT_LENGTH = 1_800  # Discord takes 2,000 characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class AlertMessage:
     """An alert as it is sent."""
 
     id: str
@@ -43,14 +43,14 @@ class Message:
     tenant_id: str | None
     subject: str
     message: str
-    held_back: int
+    suppressed_count: int
     details: Mapping[str, Any]
 
     @property
     def text(self) -> str:
         """The message, with the number of suppressed alerts."""
         text = mask_text(self.message)[:_TEXT_LENGTH]
-        return f"{text} (and {self.held_back:,} more suppressed)" if self.held_back else text
+        return f"{text} (and {self.suppressed_count:,} more suppressed)" if self.suppressed_count else text
 
     @property
     def title(self) -> str:
@@ -61,7 +61,7 @@ class Message:
         """The details as short texts, for chat messages."""
         named = {"tenant": self.tenant_id, **PLAIN.value(dict(self.details))}
         shown = {name: _short(value) for name, value in named.items() if value not in (None, "")}
-        return dict(list(shown.items())[:_MOST_FIELDS])
+        return dict(list(shown.items())[:_MAX_FIELDS])
 
 
 def _short(value: Any) -> str:
@@ -69,11 +69,11 @@ def _short(value: Any) -> str:
     return text if len(text) <= _FIELD_LENGTH else text[: _FIELD_LENGTH - 1] + "…"
 
 
-def body_of(message: Message, shape: Shape) -> dict[str, Any]:
+def render_body(message: AlertMessage, shape: Shape) -> dict[str, Any]:
     return _SHAPES[shape](message)
 
 
-def _json(message: Message) -> dict[str, Any]:
+def _json(message: AlertMessage) -> dict[str, Any]:
     return {
         "version": VERSION,
         "id": message.id,
@@ -83,22 +83,22 @@ def _json(message: Message) -> dict[str, Any]:
         "tenant_id": message.tenant_id,
         "subject": message.subject,
         "message": mask_text(message.message),
-        "held_back": message.held_back,
+        "suppressed_count": message.suppressed_count,
         "details": PLAIN.value(dict(message.details)),
     }
 
 
-def _slack(message: Message) -> dict[str, Any]:
+def _slack(message: AlertMessage) -> dict[str, Any]:
     fields = [
-        {"title": _plain(name), "value": _plain(value), "short": len(value) <= 40}  # noqa: PLR2004 - half a line
+        {"title": _escape_slack(name), "value": _escape_slack(value), "short": len(value) <= 40}  # noqa: PLR2004 - half a line
         for name, value in message.fields.items()
     ]
     return {
-        "text": f"*{_plain(message.title)}*\n{_plain(message.text)}",
+        "text": f"*{_escape_slack(message.title)}*\n{_escape_slack(message.text)}",
         "attachments": [
             {
                 "color": f"#{_COLOURS[message.severity]:06x}",
-                "fallback": _plain(message.title),
+                "fallback": _escape_slack(message.title),
                 "fields": fields,
                 "ts": int(message.at.timestamp()),
             }
@@ -106,12 +106,12 @@ def _slack(message: Message) -> dict[str, Any]:
     }
 
 
-def _plain(text: str) -> str:
+def _escape_slack(text: str) -> str:
     """Escape text from jobs, which must not mention a channel or create links."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _discord(message: Message) -> dict[str, Any]:
+def _discord(message: AlertMessage) -> dict[str, Any]:
     fields = [{"name": name, "value": value, "inline": True} for name, value in message.fields.items()]
     return {
         "embeds": [
@@ -127,7 +127,7 @@ def _discord(message: Message) -> dict[str, Any]:
     }
 
 
-_SHAPES: dict[Shape, Callable[[Message], dict[str, Any]]] = {
+_SHAPES: dict[Shape, Callable[[AlertMessage], dict[str, Any]]] = {
     Shape.JSON: _json,
     Shape.SLACK: _slack,
     Shape.DISCORD: _discord,
@@ -137,29 +137,31 @@ _SHAPES: dict[Shape, Callable[[Message], dict[str, Any]]] = {
 class WebhookSender:
     """The sender of alerts to the destinations of the settings."""
 
-    def __init__(self, settings: Settings, rules: Rules | None = None) -> None:
+    def __init__(self, settings: Settings, options: PostOptions | None = None) -> None:
         self.destinations: Mapping[str, Destination] = {
             item.name: item for item in destinations(settings.alert_webhook_url)
         }
         self._secret = settings.alert_webhook_secret
-        self._rules = rules or Rules(
+        self._options = options or PostOptions(
             timeout=settings.alert_timeout_seconds, private=settings.alert_private_addresses
         )
 
-    async def send(self, message: Message, destination: Destination) -> Answer:
+    async def send(self, message: AlertMessage, destination: Destination) -> Response:
         """Send a message and return the response.
 
         Secrets are masked in the response and in errors, because a destination may echo the request.
         """
-        body = json.dumps(body_of(message, destination.shape), ensure_ascii=False).encode(errors="replace")
+        body = json.dumps(render_body(message, destination.shape), ensure_ascii=False).encode(
+            errors="replace"
+        )
         secrets = self._secrets(destination)
         try:
-            answer = await post(destination.url, body, self._headers(message, body), self._rules)
+            response = await post(destination.url, body, self._headers(message, body), self._options)
         except WebhookError as error:
             raise type(error)(mask_text(secrets.mask(str(error), cut=True))) from None
-        return replace(answer, body=mask_text(secrets.mask(answer.body, cut=True)))
+        return replace(response, body=mask_text(secrets.mask(response.body, cut=True)))
 
-    def _headers(self, message: Message, body: bytes) -> dict[str, str]:
+    def _headers(self, message: AlertMessage, body: bytes) -> dict[str, str]:
         headers = {
             "Content-Type": "application/json",
             "User-Agent": "Posthouse",

@@ -25,13 +25,20 @@ from posthouse.worker.fetcher import FairShare
 BATCH = 500
 
 
-class Limit(NamedTuple):
+class FleetLimit(NamedTuple):
     rate: float
-    backend_us_per_job: float | None
+    claim_us_per_job: float | None
+    finish_us_per_job: float | None
     wal_bytes_per_job: float
 
+    @property
+    def backend_us_per_job(self) -> float | None:
+        if self.claim_us_per_job is None or self.finish_us_per_job is None:
+            return None
+        return self.claim_us_per_job + self.finish_us_per_job
 
-async def measure_limit(url: str, jobs: int) -> Limit:
+
+async def measure_limit(url: str, jobs: int) -> FleetLimit:
     """Drain ``jobs`` queued no-ops with the engine's own statements: no handlers, no worker.
 
     Returns jobs per second and what each cost the database. The next batch is claimed while the last one is
@@ -40,36 +47,41 @@ async def measure_limit(url: str, jobs: int) -> Limit:
     leases = Leases(url, uuid4(), 60)
     try:
         pids = await leases.backend_pids()
-        cpu, wal = _cpu_us(pids), _wal(url)
+        cpu, wal = list(map(_cpu_us, pids)), _wal(url)
         started = time.perf_counter()
         await _drain(leases, jobs)
         spent = time.perf_counter() - started
-        cpu_after, wal_after = _cpu_us(pids), _wal(url)
+        cpu_after, wal_after = list(map(_cpu_us, pids)), _wal(url)
     finally:
         await leases.close()
-    backend = None if cpu is None or cpu_after is None else (cpu_after - cpu) / jobs
-    return Limit(jobs / spent, backend, (wal_after - wal) / jobs)
+    claim, finish = (
+        None if before is None or after is None else (after - before) / jobs
+        for before, after in zip(cpu, cpu_after, strict=True)
+    )
+    return FleetLimit(jobs / spent, claim, finish, (wal_after - wal) / jobs)
 
 
 async def _drain(leases: Leases, jobs: int) -> None:
-    marks: dict[int, int] = {}
+    lane_cursors: dict[int, int] = {}
     shares = FairShare()
     done = 0
-    claim = await _claim(leases, marks, shares)
+    claim = await _claim(leases, lane_cursors, shares)
     while done < jobs:
         reports = [Success(row.id.hex(), claim.token.hex, None) for row in claim.rows]
         done += len(reports)
         if done >= jobs:
             await leases.succeed(reports)
         else:
-            claim, _ = await asyncio.gather(_claim(leases, marks, shares), leases.succeed(reports))
+            claim, _ = await asyncio.gather(_claim(leases, lane_cursors, shares), leases.succeed(reports))
 
 
-async def _claim(leases: Leases, marks: dict[int, int], shares: FairShare) -> Claim:
-    """Claim the next batch behind the marks and fair over tenants, as a worker does."""
-    claim = await leases.claim(["default"], ["noop"], BATCH, marks, careful=True, served=shares.usage)
+async def _claim(leases: Leases, lane_cursors: dict[int, int], shares: FairShare) -> Claim:
+    """Claim the next batch behind the lane cursors and fair over tenants, as a worker does."""
+    claim = await leases.claim(
+        ["default"], ["noop"], BATCH, lane_cursors, allow_suspect=True, tenant_usage=shares.usage
+    )
     for row in claim.rows:
-        marks[row.lane] = max(marks.get(row.lane, 0), row.position)
+        lane_cursors[row.lane] = max(lane_cursors.get(row.lane, 0), row.position)
     shares.record_claim(row.tenant_id for row in claim.rows)
     return claim
 
@@ -90,16 +102,13 @@ def _wal(url: str) -> int:
         return int(row[0]) if row else 0
 
 
-def _cpu_us(pids: list[int]) -> float | None:
-    """CPU time of these backends; None if they run on another machine."""
-    total = 0.0
-    for pid in pids:
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return None
-        total += (int(fields[11]) + int(fields[12])) * 10_000
-    return total
+def _cpu_us(pid: int) -> float | None:
+    """CPU time of this backend; None if it runs on another machine."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) * 10_000
 
 
 PAYLOAD = {"user": 7, "text": "x" * 80}
@@ -134,7 +143,7 @@ async def linger(job: posthouse.Job) -> None:
         await asyncio.sleep(60)
 
 
-class WorkerProcess:
+class BenchWorker:
     """One worker in a process of its own."""
 
     def __init__(self, url: str) -> None:
@@ -186,9 +195,9 @@ class WorkerProcess:
 
 
 @contextlib.contextmanager
-def fleet(url: str, size: int) -> Iterator[list[WorkerProcess]]:
+def fleet(url: str, size: int) -> Iterator[list[BenchWorker]]:
     with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(WorkerProcess(url)) for _ in range(size)]
+        yield [stack.enter_context(BenchWorker(url)) for _ in range(size)]
 
 
 def main() -> None:

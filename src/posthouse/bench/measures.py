@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from operator import itemgetter, truediv
+from operator import truediv
 from typing import Any
 from uuid import UUID
 
@@ -34,9 +34,8 @@ KILOBYTE = 1000
 class Sizes:
     """How many jobs and turns each measure takes."""
 
-    drain_jobs: int = 40_000
+    drain_jobs: int = 80_000
     drain_turns: int = 5
-    two_turns: int = 3
     one_seconds: float = 2.0
     bulk_jobs: int = 50_000
     bulk_turns: int = 7
@@ -57,7 +56,6 @@ def small_sizes(jobs: int) -> Sizes:
     return Sizes(
         drain_jobs=jobs,
         drain_turns=1,
-        two_turns=1,
         one_seconds=0.2,
         bulk_jobs=jobs,
         bulk_turns=1,
@@ -295,23 +293,24 @@ async def rescue(url: str, sizes: Sizes = FULL) -> dict[str, Any]:
 
 
 async def all_drains(url: str, sizes: Sizes = FULL) -> dict[str, Any]:
-    """The bare loop and one worker take turns, and the turn with the middle ratio counts: the machine's speed
-    changes for seconds at a time, and would else fall on one of the two.
+    """Drain by the bare loop, by one worker and by two, in turns: the machine's speed changes from second to
+    second. The turn with the median ratio of the first two counts, and the median of the drains by two.
     """
+    jobs = sizes.drain_jobs
     turns = [
-        (await limit(url, sizes), await drain(url, 1, sizes.drain_jobs)) for _ in range(sizes.drain_turns)
+        (await limit(url, sizes), await drain(url, 1, jobs), await drain(url, 2, jobs))
+        for _ in range(sizes.drain_turns)
     ]
-    twos = sorted(
-        [await drain(url, 2, sizes.drain_jobs) for _ in range(sizes.two_turns)], key=itemgetter("drain_2")
-    )
-    bare, one = sorted(turns, key=lambda turn: _ratio(*turn))[len(turns) // 2]
+    bare, one, _ = sorted(turns, key=lambda turn: _ratio(*turn[:2]))[len(turns) // 2]
     return {
         **bare,
-        **twos[len(twos) // 2],
         **one,
-        "rss_mb": max(drained["rss_mb"] for drained in (*twos, *(one for _, one in turns))),
+        "drain_2": statistics.median_low(two["drain_2"] for _, _, two in turns),
+        "rss_mb": max(drained["rss_mb"] for _, *drains in turns for drained in drains),
         "drain_ratio": round(_ratio(bare, one), 3),
-        "drain_turns": [[bare["limit"], one["drain_1"]] for bare, one in turns],
+        "limit_rounds": [bare["limit"] for bare, _, _ in turns],
+        "drain_1_rounds": [one["drain_1"] for _, one, _ in turns],
+        "drain_2_rounds": [two["drain_2"] for _, _, two in turns],
     }
 
 
@@ -371,7 +370,7 @@ async def _value(url: str, name: str, parameters: Any = ()) -> Any:
 
 
 def _percentiles(values: list[float]) -> dict[str, float]:
-    cuts = statistics.quantiles(values, n=100)
+    cuts = statistics.quantiles(values, n=100, method="inclusive")
     return {"p50": round(cuts[49], 2), "p95": round(cuts[94], 2), "p99": round(cuts[98], 2)}
 
 

@@ -20,8 +20,8 @@ from posthouse.blobs.store import is_safe_path
 from posthouse.errors import UnsafeArchive
 
 BLOCK = 512
-PIECE = 1 << 18
-LONGEST_HEADER = 1 << 16
+CHUNK_BYTES = 1 << 18
+MAX_HEADER_BYTES = 1 << 16
 NAME_LIMIT = 4096
 _FILES, _FOLDER, _PAX, _PAX_FOR_ALL, _LONG_NAME = b"0\0", b"5", b"x", b"g", b"L"
 
@@ -36,7 +36,7 @@ class ArchiveLimits:
     files: int = 100_000
     bytes: int = 50 * 2**30
     ratio: float = 200.0
-    free_bytes: int = 64 * 2**20
+    unchecked_bytes: int = 64 * 2**20
 
 
 class Member(NamedTuple):
@@ -84,14 +84,14 @@ def extract(archive: Path, folder: Path, limits: ArchiveLimits = ArchiveLimits()
 
 def members(raw: BinaryIO, limits: ArchiveLimits) -> Iterator[tuple[Member, Iterator[bytes]]]:
     """Yield the members of an archive. Each member's content is read or skipped before the next one."""
-    source = _Source(raw, limits)
+    source = _TarStream(raw, limits)
     name: str | None = None
     size: int | None = None
     count = 0
     while (header := source.header()) is not None:
         kind, length = header[156:157], _number(header[124:136])
         if kind in {_PAX, _PAX_FOR_ALL, _LONG_NAME}:
-            text = source.small(length)
+            text = source.read_header_data(length)
             if kind == _PAX:
                 name, size = _pax(text, name, size)
             elif kind == _LONG_NAME:
@@ -110,7 +110,7 @@ def members(raw: BinaryIO, limits: ArchiveLimits) -> Iterator[tuple[Member, Iter
         source.skip(-member.size % BLOCK)
 
 
-class _Source:
+class _TarStream:
     """The tar stream inside the gzip file, with limits on size and compression ratio."""
 
     def __init__(self, raw: BinaryIO, limits: ArchiveLimits) -> None:
@@ -127,11 +127,11 @@ class _Source:
         self._out += len(data)
         if self._out > self._limits.bytes:
             raise UnsafeArchive(f"the archive unpacks to more than {self._limits.bytes:,} bytes")
-        if self._out > self._limits.free_bytes + self._limits.ratio * self._raw.tell():
+        if self._out > self._limits.unchecked_bytes + self._limits.ratio * self._raw.tell():
             raise UnsafeArchive(f"the archive unpacks to more than {self._limits.ratio:g} times its size")
         return data
 
-    def exactly(self, size: int) -> bytes:
+    def read_exactly(self, size: int) -> bytes:
         data = self.read(size)
         if len(data) != size:
             raise UnsafeArchive("the archive is truncated")
@@ -149,21 +149,21 @@ class _Source:
             raise UnsafeArchive("the archive has a header with a wrong checksum")
         return block
 
-    def small(self, size: int) -> bytes:
-        if not 0 <= size <= LONGEST_HEADER:
+    def read_header_data(self, size: int) -> bytes:
+        if not 0 <= size <= MAX_HEADER_BYTES:
             raise UnsafeArchive("the archive has a header that is too large")
-        text = self.exactly(size)
+        text = self.read_exactly(size)
         self.skip(-size % BLOCK)
         return text
 
     def pieces(self, size: int) -> Iterator[bytes]:
         while size:
-            piece = self.exactly(min(PIECE, size))
+            piece = self.read_exactly(min(CHUNK_BYTES, size))
             size -= len(piece)
             yield piece
 
     def skip(self, size: int) -> None:
-        self.exactly(size)
+        self.read_exactly(size)
 
 
 def _member(header: bytes, name: str, kind: bytes, size: int) -> Member:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from posthouse.blobs.store import PIECE, app_storage, is_safe_path, private_folder
+from posthouse.blobs.store import CHUNK_BYTES, app_storage, is_safe_path, private_folder
 from posthouse.errors import ConfigurationError
 
 _UNFINISHED = re.compile(r".*#\d+")
@@ -61,45 +61,45 @@ class Storage:
 
     def about(self, path: str) -> StoredFile:
         """Return size, time and ETag of a file. Raises NotStored."""
-        with _translated(path):
-            return _described(self._api.head(self._store, path))
+        with _not_stored_errors(path):
+            return _stored_file(self._api.head(self._store, path))
 
     async def about_async(self, path: str) -> StoredFile:
         """Return size, time and ETag of a file. Raises NotStored."""
-        with _translated(path):
-            return _described(await self._api.head_async(self._store, path))
+        with _not_stored_errors(path):
+            return _stored_file(await self._api.head_async(self._store, path))
 
     def found(self, prefix: str) -> Iterator[StoredFile]:
         """Yield the files below a path without loading the whole list into memory."""
         for page in self._api.list(self._store, prefix):
-            yield from map(_described, page)
+            yield from map(_stored_file, page)
 
     def read(self, path: str, what: str = "file") -> bytes:
         """Return the content of a file. ``what``: its name in the message of NotStored."""
         return b"".join(self.chunks(path, what))
 
     def chunks(self, path: str, what: str = "file") -> Iterator[bytes]:
-        with _translated(path, what):
-            answer = self._api.get(self._store, path)
-        for chunk in answer.stream(min_chunk_size=PIECE):
+        with _not_stored_errors(path, what):
+            response = self._api.get(self._store, path)
+        for chunk in response.stream(min_chunk_size=CHUNK_BYTES):
             yield bytes(chunk)
 
     def read_range(self, path: str, start: int, end: int) -> bytes:
         """Return the bytes from ``start`` up to, but not including, ``end``."""
         if start >= end:
             return b""
-        with _translated(path):
+        with _not_stored_errors(path):
             return bytes(self._api.get_range(self._store, path, start=start, end=end))
 
     async def stream(self, path: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
         """Return the content, or a range of it, as a stream. Raises NotStored before the first read."""
-        asked: Any = {"offset": start} if end is None else (start, end)
-        options = {"range": asked} if start or end is not None else None
-        with _translated(path):
-            answer = await self._api.get_async(self._store, path, options=options)
+        span: Any = {"offset": start} if end is None else (start, end)
+        options = {"range": span} if start or end is not None else None
+        with _not_stored_errors(path):
+            response = await self._api.get_async(self._store, path, options=options)
 
         async def pieces() -> AsyncIterator[bytes]:
-            async for piece in answer.stream(min_chunk_size=PIECE):
+            async for piece in response.stream(min_chunk_size=CHUNK_BYTES):
                 yield bytes(piece)
 
         return pieces()
@@ -210,7 +210,7 @@ def _client_options(options: dict[str, str]) -> dict[str, Any]:
     return {"allow_http": (options.get("endpoint") or usual).startswith("http://")}
 
 
-def _described(item: Any) -> StoredFile:
+def _stored_file(item: Any) -> StoredFile:
     return StoredFile(item["path"], item["size"], item["last_modified"], item["e_tag"] or "")
 
 
@@ -222,7 +222,7 @@ def _modified(file: Path, now: datetime) -> float:
 
 
 @contextmanager
-def _translated(path: str, what: str = "file") -> Iterator[None]:
+def _not_stored_errors(path: str, what: str = "file") -> Iterator[None]:
     if not is_safe_path(path):
         raise NotStored(f"{what} not found at {path}")
     try:

@@ -26,7 +26,7 @@ from posthouse.settings import Settings, load_settings
 NAME_LIMIT = 200
 
 
-def checked_artifact_name(name: str) -> str:
+def validate_artifact_name(name: str) -> str:
     """Validate an artifact name: a relative path such as ``hls/720p/index.m3u8``."""
     if not 0 < len(name) <= NAME_LIMIT:
         raise InvalidArtifact(f"an artifact name must have 1 to {NAME_LIMIT} characters")
@@ -54,9 +54,9 @@ def private_folder(folder: Path) -> None:
     """
     for missing in reversed([part for part in (folder, *folder.parents) if not part.exists()]):
         missing.mkdir(mode=FOLDER, exist_ok=True)
-    about = folder.stat()
-    is_own = about.st_uid == os.geteuid() and not about.st_mode & stat.S_ISVTX
-    if is_own and about.st_mode & _OTHERS:
+    status = folder.stat()
+    is_own = status.st_uid == os.geteuid() and not status.st_mode & stat.S_ISVTX
+    if is_own and status.st_mode & _OTHERS:
         folder.chmod(FOLDER)
 
 
@@ -65,47 +65,47 @@ def private_opener(path: str, flags: int) -> int:
     return os.open(path, flags, FILE)
 
 
-PIECE = 1 << 20
+CHUNK_BYTES = 1 << 20
 
 
-class FileStore:
+class FileBlobStore:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    async def put(self, place: str, file: Path) -> None:
-        await asyncio.to_thread(self._put, place, file)
+    async def put(self, key: str, file: Path) -> None:
+        await asyncio.to_thread(self._put, key, file)
 
-    def _put(self, place: str, file: Path) -> None:
+    def _put(self, key: str, file: Path) -> None:
         """Move the file to its path atomically, so that no partial file is visible, even after a crash."""
-        target = self._folder / place
+        target = self._folder / key
         private_folder(self._folder)
         private_folder(target.parent)
-        near = target.with_suffix(".part")
+        temp_path = target.with_suffix(".part")
         try:
-            file.replace(near)
+            file.replace(temp_path)
         except OSError:  # on another file system
-            shutil.copyfile(file, near)
-        near.chmod(FILE)
-        with near.open("rb") as written:
+            shutil.copyfile(file, temp_path)
+        temp_path.chmod(FILE)
+        with temp_path.open("rb") as written:
             os.fsync(written.fileno())
-        near.replace(target)
+        temp_path.replace(target)
 
-    async def read(self, place: str, start: int, size: int) -> AsyncIterator[bytes]:
+    async def read(self, key: str, start: int, size: int) -> AsyncIterator[bytes]:
         try:
             # Not in a thread: if the request were canceled meanwhile, the file would stay open.
-            file = (self._folder / place).open("rb")
+            file = (self._folder / key).open("rb")
         except FileNotFoundError:
             raise ArtifactNotFound("the content of the artifact no longer exists in storage") from None
         try:
             await asyncio.to_thread(file.seek, start)
-            while size > 0 and (piece := await asyncio.to_thread(file.read, min(PIECE, size))):
+            while size > 0 and (piece := await asyncio.to_thread(file.read, min(CHUNK_BYTES, size))):
                 size -= len(piece)
                 yield piece
         finally:
             file.close()
 
-    async def delete(self, place: str) -> None:
-        await asyncio.to_thread(self._delete, self._folder / place)
+    async def delete(self, key: str) -> None:
+        await asyncio.to_thread(self._delete, self._folder / key)
 
     def _delete(self, target: Path) -> None:
         target.unlink(missing_ok=True)
@@ -176,7 +176,7 @@ def _url(name: str, env: Mapping[str, str]) -> str:
     return (settings.data_dir.absolute() / name).as_uri()
 
 
-class BucketStore:
+class S3BlobStore:
     """Artifacts in a bucket.
 
     Credentials and endpoint come from the usual variables: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
@@ -201,36 +201,36 @@ class BucketStore:
             **own,
         )
 
-    async def put(self, place: str, file: Path) -> None:
+    async def put(self, key: str, file: Path) -> None:
         """Upload a file, in parts if it is large. The object becomes visible only when it is complete."""
-        with _told(place):
-            await self._bucket.put_async(place, file)
+        with _translate_errors(key):
+            await self._bucket.put_async(key, file)
 
-    async def read(self, place: str, start: int, size: int) -> AsyncIterator[bytes]:
+    async def read(self, key: str, start: int, size: int) -> AsyncIterator[bytes]:
         if not size:
             return
-        with _told(place):
+        with _translate_errors(key):
             try:
-                answer = await self._bucket.get_async(place, options={"range": (start, start + size)})
+                answer = await self._bucket.get_async(key, options={"range": (start, start + size)})
             except FileNotFoundError:
                 raise ArtifactNotFound("the content of the artifact no longer exists in storage") from None
-            async for piece in answer.stream(min_chunk_size=PIECE):
+            async for piece in answer.stream(min_chunk_size=CHUNK_BYTES):
                 yield bytes(piece)
 
-    async def delete(self, place: str) -> None:
-        with _told(place):
-            await self._bucket.delete_async(place)
+    async def delete(self, key: str) -> None:
+        with _translate_errors(key):
+            await self._bucket.delete_async(key)
 
 
 @contextmanager
-def _told(place: str) -> Iterator[None]:
+def _translate_errors(key: str) -> Iterator[None]:
     """Translate the bucket's errors to Posthouse errors."""
     from obstore.exceptions import BaseError  # noqa: PLC0415 - an optional dependency
 
     try:
         yield
     except (BaseError, OSError) as error:
-        raise StorageUnavailable(f"the bucket rejected {place}: {str(error)[:300]}") from error
+        raise StorageUnavailable(f"the bucket rejected {key}: {str(error)[:300]}") from error
 
 
 class Digest(NamedTuple):
@@ -238,66 +238,66 @@ class Digest(NamedTuple):
     sha256: bytes
 
 
-class Store(Protocol):
+class BlobStore(Protocol):
     """A blob store. A key is written once and never changed."""
 
-    async def put(self, place: str, file: Path) -> None:
+    async def put(self, key: str, file: Path) -> None:
         """Store the bytes of a file. The store may move the file."""
         ...
 
-    def read(self, place: str, start: int, size: int) -> AsyncIterator[bytes]: ...
-    async def delete(self, place: str) -> None: ...
+    def read(self, key: str, start: int, size: int) -> AsyncIterator[bytes]: ...
+    async def delete(self, key: str) -> None: ...
 
 
-def store_for(settings: Settings) -> Store:
+def open_store(settings: Settings) -> BlobStore:
     """Return the store that the settings name."""
     if not settings.storage_url:
-        return FileStore(settings.data_dir / "artifacts")
+        return FileBlobStore(settings.data_dir / "artifacts")
     parts = urlsplit(settings.storage_url)
     match parts.scheme, parts.netloc, parts.path:
         case "file", "", path if path:
-            return FileStore(Path(unquote(path)))
+            return FileBlobStore(Path(unquote(path)))
         case "s3", bucket, prefix if bucket:
-            return BucketStore(bucket, prefix)
+            return S3BlobStore(bucket, prefix)
     raise ConfigurationError(
         f"storage_url must be file:///folder or s3://bucket/prefix, not {settings.storage_url!r}"
     )
 
 
-def new_place(job_id: UUID) -> str:
+def new_blob_key(job_id: UUID) -> str:
     return f"{job_id}/{uuid4().hex}"
 
 
-async def store_copy(settings: Settings, store: Store, place: str, path: Path) -> Digest:
+async def store_copy(settings: Settings, store: BlobStore, key: str, path: Path) -> Digest:
     """Store a copy of a file. Raises ArtifactTooLarge."""
-    copy = await asyncio.to_thread(_copied, path, settings.data_dir / "uploads")
+    copy = await asyncio.to_thread(_copy_to, path, settings.data_dir / "uploads")
     try:
-        digest = await asyncio.to_thread(digest_of, copy)
-        refuse_too_large(digest.size, settings.max_artifact_bytes)
-        await store.put(place, copy)
+        digest = await asyncio.to_thread(file_digest, copy)
+        reject_too_large(digest.size, settings.max_artifact_bytes)
+        await store.put(key, copy)
     finally:
         await asyncio.to_thread(copy.unlink, missing_ok=True)
     return digest
 
 
-def _copied(path: Path, scratch: Path) -> Path:
+def _copy_to(path: Path, scratch: Path) -> Path:
     private_folder(scratch)
     copy = scratch / uuid4().hex
     shutil.copyfile(path, copy)
     return copy
 
 
-def refuse_too_large(size: int, limit: int) -> None:
+def reject_too_large(size: int, limit: int) -> None:
     if size > limit:
         raise ArtifactTooLarge(
             f"the artifact has {size:,} bytes, the limit is {limit:,} (max_artifact_bytes)"
         )
 
 
-def digest_of(file: Path) -> Digest:
+def file_digest(file: Path) -> Digest:
     sha256, size = hashlib.sha256(), 0
     with file.open("rb") as content:
-        while piece := content.read(PIECE):
+        while piece := content.read(CHUNK_BYTES):
             sha256.update(piece)
             size += len(piece)
     return Digest(size, sha256.digest())

@@ -10,7 +10,7 @@ import typer
 
 from posthouse.cli.database import act, read
 from posthouse.cli.guarding import UsageError
-from posthouse.cli.options import as_usage_error, current_actor, json_option
+from posthouse.cli.options import ListGroup, as_usage_error, current_actor, json_option
 from posthouse.cli.output import (
     Cell,
     dim,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from posthouse.insights import KeyInfo
     from posthouse.storage.queries import Db
 
-keys = typer.Typer(no_args_is_help=True, help="Create, list and revoke API keys.")
+keys = typer.Typer(cls=ListGroup, help="Create, list and revoke API keys.")
 
 
 @keys.command()
@@ -90,8 +90,8 @@ async def _issue(
     from posthouse.settings import load_settings
 
     expires_at = None if good_for is None else await database_now(db) + timedelta(seconds=good_for)
-    most = load_settings().keys_per_tenant
-    text = await issue_key(db, name, role, expires_at=expires_at, actor=current_actor(), most=most, **scope)
+    limit = load_settings().keys_per_tenant
+    text = await issue_key(db, name, role, expires_at=expires_at, actor=current_actor(), limit=limit, **scope)
     return text, expires_at
 
 
@@ -161,7 +161,7 @@ if TYPE_CHECKING:
 
     from posthouse.insights import AuditEntry, AuditFilter
 
-audit = typer.Typer(no_args_is_help=True)
+audit = typer.Typer(cls=ListGroup)
 
 SHOWN_CHANGES = 3
 COLUMN = 60
@@ -208,7 +208,7 @@ def list_actions(
     """
     from posthouse import insights
 
-    async def look(db: Any, _: Any) -> list[AuditEntry]:
+    async def load(db: Any, _: Any) -> list[AuditEntry]:
         now = await insights.database_now(db)
         with as_usage_error():
             chosen = insights.AuditFilter(
@@ -225,7 +225,7 @@ def list_actions(
             await _follow(db, chosen, as_json=as_json)
         return await insights.list_audit(db, chosen)
 
-    found = _until_interrupted(read, look)
+    found = _until_interrupted(read, load)
     if as_json:
         show_json(found)
         return
@@ -235,10 +235,10 @@ def list_actions(
 
 
 def _until_interrupted(
-    read: Callable[..., list[AuditEntry]], look: Callable[..., Awaitable[list[AuditEntry]]]
+    read: Callable[..., list[AuditEntry]], load: Callable[..., Awaitable[list[AuditEntry]]]
 ) -> list[AuditEntry]:
     try:
-        return read(look)
+        return read(load)
     except KeyboardInterrupt:
         raise typer.Exit(0) from None
 

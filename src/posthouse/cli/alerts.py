@@ -9,7 +9,7 @@ import typer
 
 from posthouse.cli.database import read, read_at
 from posthouse.cli.guarding import UsageError
-from posthouse.cli.options import as_usage_error, json_option
+from posthouse.cli.options import ListGroup, as_usage_error, json_option
 from posthouse.cli.output import (
     Cell,
     count,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from posthouse.insights import AlertInfo
     from posthouse.settings import Settings
 
-alerts = typer.Typer(no_args_is_help=True, help="List and test alerts.")
+alerts = typer.Typer(cls=ListGroup, help="List and test alerts.")
 
 
 @alerts.command("list")
@@ -80,9 +80,9 @@ def _what_became(alert: AlertInfo) -> Cell:
     messages = [f"{item['destination']} {item['state']}" for item in alert.deliveries]
     failed = any(item["state"] == "failed" for item in alert.deliveries)
     text = ", ".join(messages) or alert.state
-    if alert.held_back:
-        text += f", {alert.held_back:,} more suppressed"
-    return Cell(text, "red" if failed else "" if alert.state == "told" else "dim")
+    if alert.suppressed_count:
+        text += f", {alert.suppressed_count:,} more suppressed"
+    return Cell(text, "red" if failed else "" if alert.state == "posted" else "dim")
 
 
 @alerts.command()
@@ -159,9 +159,9 @@ async def _test_one(sender: WebhookSender, destination: Destination) -> dict[str
     from uuid import uuid4
 
     from posthouse.alerts.http_post import WebhookError
-    from posthouse.alerts.webhook import Message
+    from posthouse.alerts.webhook import AlertMessage
 
-    message = Message(
+    message = AlertMessage(
         id=str(uuid4()),
         type="test",
         severity="info",
@@ -169,7 +169,7 @@ async def _test_one(sender: WebhookSender, destination: Destination) -> dict[str
         tenant_id=None,
         subject="test",
         message="This is a test alert from Posthouse.",
-        held_back=0,
+        suppressed_count=0,
         details={},
     )
     known = {"destination": destination.name, "shape": destination.shape.value}

@@ -30,10 +30,11 @@ def load_app(path: str) -> App:
 
     If the name is a module, such as ``shop.app`` for ``shop:app``, the app is in that module.
     """
-    module_name, _, name = path.partition(":")
+    module_name, _, given = path.partition(":")
+    name = given or "app"
     module = _import(module_name, path)
     found: Any = module
-    for part in (name or "app").split("."):
+    for part in name.split("."):
         found = getattr(found, part, None)
     if isinstance(found, ModuleType):
         found = getattr(found, "app", None)
@@ -41,7 +42,8 @@ def load_app(path: str) -> App:
         return found
     others = [other for other, value in vars(module).items() if isinstance(value, App)]
     hint = f"; did you mean {module_name}:{others[0]}?" if others else ""
-    raise ConfigurationError(f"--app {path}: {name or 'app'} in {module_name} is not a posthouse.App{hint}")
+    wrong = f"has no {name}" if found is None else f"has a {name}, but it is not a posthouse.App"
+    raise ConfigurationError(f"--app {path}: {module_name} {wrong}{hint}")
 
 
 def _import(module_name: str, path: str) -> Any:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from posthouse.app import App
     from posthouse.cli.log_format import WorkerField
     from posthouse.settings import Settings
-    from posthouse.supervisor.inside import Inside
+    from posthouse.supervisor.channel import SupervisorChannel
     from posthouse.worker.worker import Worker
 
 
@@ -69,11 +69,11 @@ def _run() -> int:
 
     from posthouse.cli.apps import load_apps, merge_apps, settings_for, shared_settings
     from posthouse.cli.log_format import HideKinds, start_logging
-    from posthouse.supervisor.inside import Inside
+    from posthouse.supervisor.channel import SupervisorChannel
     from posthouse.worker.shutdown import run_event_loop
 
-    inside = Inside()
-    first = inside.receive()
+    supervisor = SupervisorChannel()
+    first = supervisor.receive()
     spec = first["spec"]
     apps = load_apps(spec["apps"])
     settings = (shared_settings if spec["shared"] else settings_for)(apps, **spec["flags"])
@@ -83,11 +83,11 @@ def _run() -> int:
     for path in spec["hidden"]:
         field.handler.addFilter(HideKinds(apps[path].definitions))
     if spec["metrics"]:
-        _measure(inside)
-    inside.send(loaded={**dataclasses.asdict(settings), "data_dir": str(settings.data_dir)})
-    if "go" not in inside.receive():
+        _measure(supervisor)
+    supervisor.send(loaded={**dataclasses.asdict(settings), "data_dir": str(settings.data_dir)})
+    if "go" not in supervisor.receive():
         return 0
-    run_event_loop(_work(snapshot, list(apps.values()), spec, field, inside))
+    run_event_loop(_work(snapshot, list(apps.values()), spec, field, supervisor))
     return 0
 
 
@@ -100,40 +100,44 @@ def _named(settings: Settings, number: int) -> Settings:
     return dataclasses.replace(settings, worker_name=f"{settings.worker_name}/{number}")
 
 
-def _measure(inside: Inside) -> None:
+def _measure(supervisor: SupervisorChannel) -> None:
     from prometheus_client import generate_latest
 
     from posthouse.metrics.worker import start_collecting
 
     registry = start_collecting(worker=True, keeper=False)
-    inside.metrics = lambda: generate_latest(registry).decode()
+    supervisor.metrics = lambda: generate_latest(registry).decode()
 
 
 async def _work(
-    snapshot: App, apps: Sequence[App], spec: Mapping[str, Any], field: WorkerField, inside: Inside
+    snapshot: App,
+    apps: Sequence[App],
+    spec: Mapping[str, Any],
+    field: WorkerField,
+    supervisor: SupervisorChannel,
 ) -> None:
     import asyncio
 
     from posthouse.cli.run_worker import announce
     from posthouse.errors import PosthouseError
     from posthouse.storage.errors import translate_errors
-    from posthouse.supervisor.inside import worn_out
+    from posthouse.supervisor.channel import wait_for_recycling
 
     try:
         with translate_errors():  # Postgres may become unreachable while the worker starts
-            worker = await snapshot.worker(queues=spec["queues"], status=inside.status)
+            worker = await snapshot.worker(queues=spec["queues"], status=supervisor.status)
             await worker.start()
-        inside.serve(worker)
+        supervisor.serve(worker)
         field.worker_id = str(worker.id)
         if not spec["quiet"]:
             announce(worker)
-        inside.send(ready=str(worker.id), name=worker.name)
-        worn = asyncio.ensure_future(worn_out(worker))
-        events = (inside.drain, inside.hurry, worker.failed, worker.drained)
-        await _first(worn, *(event.wait() for event in events))
-        await _stop(worker, inside, worn)
-        if inside.metrics is not None:
-            inside.send(metrics=inside.metrics())
+        supervisor.send(ready=str(worker.id), name=worker.name)
+        recycle = asyncio.ensure_future(wait_for_recycling(worker))
+        events = (supervisor.drain, supervisor.release_jobs, worker.failed, worker.drained)
+        await _first(recycle, *(event.wait() for event in events))
+        await _stop(worker, supervisor, recycle)
+        if supervisor.metrics is not None:
+            supervisor.send(metrics=supervisor.metrics())
         if worker.failed.is_set():
             raise PosthouseError("the worker stopped because of an internal error; see the log for details")
     finally:
@@ -150,24 +154,24 @@ async def _first(*waits: Any) -> None:
         future.cancel()
 
 
-async def _stop(worker: Worker, inside: Inside, worn: Any) -> None:
+async def _stop(worker: Worker, supervisor: SupervisorChannel, recycle: Any) -> None:
     """Drain the worker. One that is replaced takes as long as its jobs do, until the supervisor stops too."""
     import asyncio
 
-    replaced = worn.done() and not inside.drain.is_set()
+    replaced = recycle.done() and not supervisor.drain.is_set()
     if replaced:
-        inside.send(recycling=worn.result())
+        supervisor.send(recycling=recycle.result())
     elif worker.drained.is_set():
-        inside.send(dismissed=True)
-    worn.cancel()
+        supervisor.send(drained_by_operator=True)
+    recycle.cancel()
     draining = asyncio.ensure_future(worker.stop(UNLIMITED_SECONDS if replaced else None))
     if replaced:
-        await _either(draining, inside.drain.wait(), inside.hurry.wait())
-        await _either(draining, asyncio.sleep(worker.settings.drain_seconds), inside.hurry.wait())
+        await _either(draining, supervisor.drain.wait(), supervisor.release_jobs.wait())
+        await _either(draining, asyncio.sleep(worker.settings.drain_seconds), supervisor.release_jobs.wait())
     else:
-        await _either(draining, inside.hurry.wait())
+        await _either(draining, supervisor.release_jobs.wait())
     if not draining.done():
-        worker.abort_drain()
+        worker.release_jobs()
     await draining
 
 

@@ -288,17 +288,17 @@ def check(
     as_json: bool = json_option(),
 ) -> None:
     """Validate a payload against a definition. Enqueues nothing."""
-    from posthouse.definitions import payload_problems
+    from posthouse.definitions import validate_payload
 
     value = json_object(payload)
-    problems = read(lambda db, known: payload_problems(db, key, value, payload_limit=known.max_payload_bytes))
+    errors = read(lambda db, known: validate_payload(db, key, value, payload_limit=known.max_payload_bytes))
     if as_json:
-        show_json({"valid": not problems, "problems": problems})
-    elif not problems:
+        show_json({"valid": not errors, "errors": errors})
+    elif not errors:
         print_line(f"valid payload for {key}")
-    for problem in problems if not as_json else ():
-        typer.echo(problem, err=True)
-    if problems:
+    for error in errors if not as_json else ():
+        typer.echo(error, err=True)
+    if errors:
         raise typer.Exit(1)
 
 

@@ -131,8 +131,8 @@ async def run_demo(job: posthouse.Job, name: str, size: int | None = None) -> An
         done = await runner.run(spec, {}, on_output=_errors_to(job), on_progress=reports)
     finally:
         await asyncio.to_thread(runner.close)
-        await reports.landed()
-    return done.result if (ending := done.ending()) is None else ending
+        await reports.flush()
+    return done.result if (ending := done.to_outcome()) is None else ending
 
 
 def _errors_to(job: posthouse.Job) -> Any:

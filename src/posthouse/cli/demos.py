@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from posthouse.app import App
     from posthouse.cli.run_server import ServerProcess
     from posthouse.demo.stage import Demo, Stage
-    from posthouse.identity import Role
     from posthouse.settings import Settings
 
 CRASH = "crash"
@@ -103,10 +102,10 @@ def _crash(jobs: int, *, as_json: bool) -> None:
     if jobs < MIN_CRASH_JOBS:
         raise UsageError(f"--jobs must be at least {MIN_CRASH_JOBS} for the crash demo, not {jobs}")
     require_extras("posthouse demo crash", "embedded")
-    from posthouse.demo.crash import Report, run
+    from posthouse.demo.crash import DemoReport, run
     from posthouse.demo.crash.report import make_screen
 
-    found: list[Report] = []
+    found: list[DemoReport] = []
 
     async def go() -> None:
         with make_screen() as screen:
@@ -175,27 +174,35 @@ async def _run(demo: Demo, prepared: _Prepared, wanted: _Wanted) -> None:
     from pathlib import Path
 
     from posthouse.cli.run_server import ServerProcess, address_of, bind_socket
-    from posthouse.demo.stage import JobScreen, Screen, Stage, in_thread
-    from posthouse.identity import Role
-    from posthouse.maintenance import Housekeeping
+    from posthouse.demo.stage import JobScreen, Screen, Stage, finish, in_thread
+    from posthouse.maintenance import Maintenance
 
     app, path, settings = prepared
     url = settings.database_url
-    keeper = Housekeeping(url, settings)
+    keeper = Maintenance(url, settings)
     serving = ServerProcess(settings, {path: app})
     with (
         bind_socket("127.0.0.1", 0) as listening,
         tempfile.TemporaryDirectory(prefix="posthouse-demo-") as folder,
     ):
         async with _alone(settings.direct_url or url, wanted.name):
-            await keeper.start()
-            await serving.start(listening)
-            keys = [admin, worker] = [await _key(url, role) for role in (Role.SUPER_ADMIN, Role.WORKER)]
-            screen = JobScreen() if wanted.as_job else Screen()
-            stage = Stage(
-                app, path, url, address_of(listening), admin, worker, Path(folder), screen, wanted.size
-            )
+            keys: list[str] = []
+            undo = contextlib.AsyncExitStack()
             try:
+                undo.push_async_callback(app.close)
+                await keeper.start()
+                undo.push_async_callback(keeper.stop)
+                undo.push_async_callback(serving.stop)
+                await serving.start(listening)
+                undo.push_async_callback(_revoke, url, keys)
+                await finish(_issue(url, keys))
+                screen = JobScreen() if wanted.as_job else Screen()
+                admin, worker = keys
+                stage = Stage(
+                    app, path, url, address_of(listening), admin, worker, Path(folder), screen, wanted.size
+                )
+                # In a thread: remote workers need the API of this event loop while they stop.
+                undo.push_async_callback(in_thread, stage.stop_workers)
                 with screen:
                     if settings.dispatch != "database":
                         stage.say(f"jobs are dispatched through Redis (mode {settings.dispatch})")
@@ -204,12 +211,7 @@ async def _run(demo: Demo, prepared: _Prepared, wanted: _Wanted) -> None:
                     found = await demo(stage)
                 await _end(found, stage, serving, wanted)
             finally:
-                # In a thread: remote workers need the API of this event loop while they stop.
-                await in_thread(stage.stop_workers)
-                await _revoke(url, keys)
-                await serving.stop()
-                await keeper.stop()
-                await app.close()
+                await finish(undo.aclose())  # a signal that arrives now must not leave keys or processes
 
 
 @contextlib.asynccontextmanager
@@ -272,20 +274,23 @@ async def _stay_up(links: dict[str, str]) -> None:
         await asyncio.Event().wait()
 
 
-async def _key(url: str, role: Role) -> str:
+async def _issue(url: str, keys: list[str]) -> None:
+    """Add a key of an administrator and one of a worker."""
     from posthouse.cli.options import current_actor
     from posthouse.identity import Role, issue_key
     from posthouse.storage.connections import connect_async
 
     async with await connect_async(url, "cli") as connection:
-        return await issue_key(
-            connection, "demo", role, may_announce=role is Role.WORKER, actor=current_actor()
-        )
+        for role in (Role.SUPER_ADMIN, Role.WORKER):
+            key = await issue_key(
+                connection, "demo", role, may_announce=role is Role.WORKER, actor=current_actor()
+            )
+            keys.append(key)
 
 
 async def _revoke(url: str, keys: list[str]) -> None:
     from posthouse.cli.options import current_actor
-    from posthouse.identity.keys import prefix_of
+    from posthouse.identity.credentials import prefix_of
     from posthouse.storage.connections import connect_async
     from posthouse.storage.credentials import revoke_key
 

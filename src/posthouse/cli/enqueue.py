@@ -97,6 +97,7 @@ async def _enqueue(
         answer: dict[str, Any] = {"id": handle.id, "outcome": handle.outcome}
         if not as_json:
             _show_receipt(handle)
+            await _note_unknown_kind(request.kind, url)
         if wait:
             answer |= await _ending(client, handle.id, url, timeout)
     if as_json:
@@ -115,6 +116,25 @@ def _show_receipt(handle: Handle) -> None:
     print_line(str(handle.id))
     if handle.outcome != "created":
         print_line("note: an active job has this dedupe key; this is its id", err=True, style="yellow")
+
+
+async def _note_unknown_kind(kind: str, url: str) -> None:
+    """Say if no worker has announced the kind: it may be misspelt, and the job would wait for ever."""
+    from difflib import get_close_matches
+
+    from posthouse.insights import definition_keys
+    from posthouse.storage.connections import connect_async
+
+    async with await connect_async(url, "cli") as connection:
+        known = await definition_keys(connection)
+    if kind not in known:
+        near = get_close_matches(kind, known, n=1)
+        print_line(
+            f"note: no worker has announced the kind {kind!r} yet; "
+            + (f"did you mean {near[0]!r}?" if near else "the job waits for a worker that does"),
+            err=True,
+            style="yellow",
+        )
 
 
 async def _ending(client: Client, job_id: UUID, url: str, timeout: float | None) -> dict[str, Any]:

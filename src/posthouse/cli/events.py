@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from posthouse.cli.database import act, checked_url, read, read_at
-from posthouse.cli.options import current_actor, id_of, json_object, json_option
+from posthouse.cli.options import ListGroup, current_actor, id_of, json_object, json_option
 from posthouse.cli.output import (
     Cell,
     count,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from posthouse.insights import EventInfo, MatchInfo
 
-events = typer.Typer(no_args_is_help=True, help="Emit, list, show and replay events.")
+events = typer.Typer(cls=ListGroup, help="Emit, list, show and replay events.")
 
 _ID = typer.Argument(..., metavar="EVENT", help="Event id.")
 _OUTCOMES = {"fired": "green", "deduped": "cyan", "error": "red"}
@@ -108,11 +108,11 @@ def show(event: str = _ID, as_json: bool = json_option()) -> None:
 
     wanted = id_of("event", event)
 
-    async def look(db: Any, _: Any) -> tuple[EventInfo, list[MatchInfo], datetime]:
+    async def load(db: Any, _: Any) -> tuple[EventInfo, list[MatchInfo], datetime]:
         found = await insights.get_event(db, wanted)
         return found, await insights.matches_of(db, wanted), await insights.database_now(db)
 
-    found, matches, now = read(look)
+    found, matches, now = read(load)
     if as_json:
         from dataclasses import asdict
 

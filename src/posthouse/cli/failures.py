@@ -101,17 +101,17 @@ def retry(
         ago_from, ago_to = _span(since), _span(until)
 
     async def work(db: Any, _: Any) -> UUID | int:
-        chosen = await _chosen(
+        criteria = await _criteria(
             db, fingerprint=fingerprint, kind=kind, queue=queue, tenant=tenant, since=ago_from, until=ago_to,
             limit=limit,
         )  # fmt: skip
         if dry_run:
             from posthouse import insights
 
-            return await insights.count_retriable(db, chosen)
+            return await insights.count_retriable(db, criteria)
         try:
             return await start_bulk_retry(
-                db, chosen, rate=speed, stop_share=share, stop_after=stop_after, actor=current_actor()
+                db, criteria, rate=speed, stop_share=share, stop_after=stop_after, actor=current_actor()
             )
         except InvalidBulkChange as error:
             raise UsageError(str(error)) from None
@@ -123,7 +123,7 @@ def retry(
     watch_bulk_change(answer, detach=detach, as_json=as_json)
 
 
-async def _chosen(db: Any, *, fingerprint: str | None, **choice: Any) -> dict[str, Any]:
+async def _criteria(db: Any, *, fingerprint: str | None, **choice: Any) -> dict[str, Any]:
     """Resolve ages to times of the database clock, and a prefix to the full fingerprint."""
     from datetime import timedelta
 
@@ -164,7 +164,7 @@ def retries(
             count(bulk.failed, "red"),
             format_age(bulk.created_at, now),
             bulk.created_by,
-            dim(bulk.reason or ", ".join(f"{name} {value}" for name, value in bulk.chosen.items())),
+            dim(bulk.reason or ", ".join(f"{name} {value}" for name, value in bulk.criteria.items())),
         )
         for bulk in found
     ]
@@ -233,14 +233,14 @@ def list_(
         within = None if since is None else timedelta(seconds=seconds(since))
         insights.FailureFilter(limit=limit)
 
-    async def look(db: Any, _: Any) -> tuple[list[FailureGroup], datetime]:
+    async def load(db: Any, _: Any) -> tuple[list[FailureGroup], datetime]:
         now = await insights.database_now(db)
-        chosen = insights.FailureFilter(
+        criteria = insights.FailureFilter(
             kind=kind, tenant=tenant, since=None if within is None else now - within, limit=limit
         )
-        return await insights.failure_groups(db, chosen), now
+        return await insights.list_failure_groups(db, criteria), now
 
-    found, now = read(look)
+    found, now = read(load)
     show_json(found) if as_json else _show_list(found, now)
 
 
@@ -302,7 +302,7 @@ def _show_detail(detail: FailureDetail, now: datetime) -> None:
             ("kind", group.kind),
             ("tenant", group.tenant_id if group.tenant_id != "default" else ""),
             ("error", Cell(first_line(f"{group.type}: {escape_terminal(group.message)}", 500), "red")),
-            ("location", escape_terminal(error.get("place", ""))),
+            ("location", escape_terminal(error.get("location", ""))),
             (
                 "failures",
                 f"{group.failures:,}, {sum(group.last_hour):,} in the last hour {sparkline(group.last_hour)}",

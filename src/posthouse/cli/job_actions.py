@@ -113,14 +113,14 @@ def retry(
     from posthouse.storage.actions import retry_job
 
     if _by_filter(wanted, line):
-        _refuse("only with job ids", fresh=fresh)
+        _reject_options("only with job ids", fresh=fresh)
         with as_usage_error():
             share = parse_ratio(stop_at)
-        found = _Found("retry", line or "", rate, tenant, limit, share)
+        found = _FilteredAction("retry", line or "", rate, tenant, limit, share)
         found.change(detach=detach, dry_run=dry_run, as_json=as_json)
     else:
-        _refuse("only with --filter", tenant=tenant, limit=limit, detach=detach, dry_run=dry_run)
-        _control(wanted or [], partial(retry_job, fresh=fresh), as_json=as_json)
+        _reject_options("only with --filter", tenant=tenant, limit=limit, detach=detach, dry_run=dry_run)
+        _apply_to_each(wanted or [], partial(retry_job, fresh=fresh), as_json=as_json)
 
 
 def cancel(
@@ -141,11 +141,11 @@ def cancel(
     from posthouse.storage.actions import cancel_job
 
     if _by_filter(wanted, line):
-        found = _Found("cancel", line or "", rate, tenant, limit)
+        found = _FilteredAction("cancel", line or "", rate, tenant, limit)
         found.change(detach=detach, dry_run=dry_run, as_json=as_json)
     else:
-        _refuse("only with --filter", tenant=tenant, limit=limit, detach=detach, dry_run=dry_run)
-        _control(wanted or [], cancel_job, as_json=as_json)
+        _reject_options("only with --filter", tenant=tenant, limit=limit, detach=detach, dry_run=dry_run)
+        _apply_to_each(wanted or [], cancel_job, as_json=as_json)
 
 
 def _by_filter(wanted: list[str] | None, line: str | None) -> bool:
@@ -154,7 +154,7 @@ def _by_filter(wanted: list[str] | None, line: str | None) -> bool:
     return line is not None
 
 
-def _refuse(when: str, **options: Any) -> None:
+def _reject_options(when: str, **options: Any) -> None:
     """Reject options that would have no effect."""
     for name, value in options.items():
         if value:
@@ -162,7 +162,7 @@ def _refuse(when: str, **options: Any) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _FilteredAction:
     """A change of all jobs that match a filter."""
 
     action: Literal["retry", "cancel"]
@@ -214,12 +214,12 @@ class _Found:
         from posthouse.errors import InvalidRequest
 
         try:
-            return await insights.search_to_change(db, self.action, chosen, tenant=self.tenant)
+            return await insights.search_changeable_jobs(db, self.action, chosen, tenant=self.tenant)
         except InvalidRequest as error:
             raise UsageError(str(error)) from None
 
 
-def _control(wanted: list[str], act: Callable[..., Awaitable[str]], *, as_json: bool) -> None:
+def _apply_to_each(wanted: list[str], act: Callable[..., Awaitable[str]], *, as_json: bool) -> None:
     """Apply the change to each job; report those that fail and change the others."""
     from posthouse.errors import PosthouseError
 
@@ -276,7 +276,7 @@ def watch_bulk_change(bulk_id: UUID, *, detach: bool, as_json: bool) -> None:
     if as_json:
         show_json(done)
     elif not detach:
-        print_line(f"{done.state}: {_told(done)}{f'; {done.reason}' if done.reason else ''}")
+        print_line(f"{done.state}: {_describe(done)}{f'; {done.reason}' if done.reason else ''}")
     if done.state in {"halted", "stopped"}:
         raise typer.Exit(1)
 
@@ -290,13 +290,13 @@ async def _until_ended(db: Any, bulk_id: UUID) -> BulkChange:
         while True:
             bulk = await insights.get_bulk_change(db, bulk_id)
             left = 0 if bulk.total is None else bulk.total - bulk.retried - bulk.canceled - bulk.skipped
-            bar.show(left, _told(bulk))
+            bar.show(left, _describe(bulk))
             if not bulk.open:
                 return bulk
             await asyncio.sleep(POLL_SECONDS)
 
 
-def _told(bulk: BulkChange) -> str:
+def _describe(bulk: BulkChange) -> str:
     if bulk.total is None:
         return "collecting jobs"
     skipped = f", {bulk.skipped:,} skipped" if bulk.skipped else ""

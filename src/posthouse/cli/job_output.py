@@ -55,7 +55,7 @@ class JobView:
         return {**job, "parts": self.parts, "steps": self.steps}
 
     @property
-    def news(self) -> tuple[Any, ...]:
+    def change_key(self) -> tuple[Any, ...]:
         """What is compared to decide whether the job changed."""
         return self.job, self.parts, [step.name for step in self.steps]
 
@@ -67,7 +67,7 @@ async def load_job_view(db: Any, job_id: UUID) -> JobView:
         await insights.get_job(db, job_id),
         await insights.parts_of(db, job_id),
         await insights.steps_of(db, job_id),
-        await insights.attempts_of(db, job_id),
+        await insights.list_attempts(db, job_id),
         await insights.database_now(db),
     )
 
@@ -134,8 +134,8 @@ async def watch(db: Any, job_id: UUID, show: Any) -> None:
     seen: Any = None
     while True:
         whole = await load_job_view(db, job_id)
-        if whole.news != seen:
-            seen = whole.news
+        if whole.change_key != seen:
+            seen = whole.change_key
             if sys.stdout.isatty():
                 typer.echo(_CLEAR, nl=False)
             show(whole)
@@ -145,7 +145,7 @@ async def watch(db: Any, job_id: UUID, show: Any) -> None:
 
 
 if TYPE_CHECKING:
-    from posthouse.insights import LogLine, WhichAttempt
+    from posthouse.insights import AttemptFilter, LogLine
 
 _STYLES = {"warning": "yellow", "error": "red", "critical": "bold red", "debug": "dim"}
 
@@ -170,7 +170,7 @@ def logs(
     wanted, which = job_reference(job), _which(attempt)
     found: list[LogLine] = []
 
-    async def look(db: Any, _: Any) -> None:
+    async def load(db: Any, _: Any) -> None:
         pages = insights.follow_log(db, await find_job(db, wanted), which=which, to_the_end=follow)
         async for lines in pages:
             if as_json and not follow:
@@ -180,7 +180,7 @@ def logs(
                 _show(line, as_json=as_json)
             sys.stdout.flush()
 
-    read(look, direct=True)
+    read(load, direct=True)
     if as_json and not follow:
         show_json(found)
 
@@ -195,12 +195,12 @@ def _show(line: LogLine, *, as_json: bool) -> None:
     print_line(f"{mark}{line.text}", style=style)
 
 
-def _which(text: str | None) -> WhichAttempt:
-    from posthouse.insights import WhichAttempt
+def _which(text: str | None) -> AttemptFilter:
+    from posthouse.insights import AttemptFilter
 
     if text is None:
-        return WhichAttempt()
+        return AttemptFilter()
     match = re.fullmatch(r"(?:(\d{1,9})\.)?(\d{1,9})", text)
     if match is None:
         raise UsageError(f"invalid --attempt {text!r}: expected a number like 2, or 1.2 with its run")
-    return WhichAttempt(int(match[2]), None if match[1] is None else int(match[1]))
+    return AttemptFilter(int(match[2]), None if match[1] is None else int(match[1]))

@@ -11,7 +11,7 @@ import typer
 from posthouse.cli.database import read
 from posthouse.cli.job_actions import HELP, cancel, find_job, job_reference, retry
 from posthouse.cli.job_output import logs
-from posthouse.cli.options import as_usage_error, json_option
+from posthouse.cli.options import ListGroup, as_usage_error, json_option
 from posthouse.cli.output import (
     Cell,
     dim,
@@ -32,11 +32,9 @@ from posthouse.cli.output import (
 
 if TYPE_CHECKING:
     from posthouse.cli.job_output import JobView
-    from posthouse.insights import AttemptInfo, FoundJobs, JobDetail, JobSummary, Why
+    from posthouse.insights import AttemptInfo, JobDetail, JobSearchPage, JobSummary, Why
 
-jobs = typer.Typer(no_args_is_help=True, help="List, show, explain, retry and cancel jobs.")
-
-jobs.command()(logs)
+jobs = typer.Typer(cls=ListGroup, help="List, show, explain, retry and cancel jobs.")
 
 _ID = typer.Argument(..., metavar="ID", help=HELP)
 
@@ -93,19 +91,19 @@ def list_(
         behind = None if after is None else job_reference(after)
         wanted = None if line is None else parse_filter(line)
 
-    async def look(db: Any, _: Any) -> tuple[FoundJobs, datetime]:
+    async def load(db: Any, _: Any) -> tuple[JobSearchPage, datetime]:
         page = chosen if behind is None else replace(chosen, after=await find_job(db, behind))
         if wanted is not None:
             return await insights.find_jobs(db, wanted, page), await insights.database_now(db)
         listed = await insights.list_jobs(db, page)
         last = listed[-1].id if len(listed) == limit else None
-        return insights.FoundJobs.of(listed, last, full=True), await insights.database_now(db)
+        return insights.JobSearchPage.of(listed, last, full=True), await insights.database_now(db)
 
-    page, now = read(look)
+    page, now = read(load)
     show_json(page.jobs) if as_json else _show_list(page.jobs, now)
-    if page.partial and page.looked_back_to is not None:
+    if page.partial and page.scanned_back_to is not None:
         print_line(
-            f"searched jobs of the last {span((now - page.looked_back_to).total_seconds())} only", err=True
+            f"searched jobs of the last {span((now - page.scanned_back_to).total_seconds())} only", err=True
         )
     if page.after is not None and not as_json:
         print_line(f"next page: --after {page.after}", style="dim", err=True)
@@ -160,7 +158,7 @@ def show(
 
     wanted = job_reference(job)
 
-    async def look(db: Any, _: Any) -> None:
+    async def load(db: Any, _: Any) -> None:
         found = await find_job(db, wanted)
         if watch:
             await job_output.watch(db, found, _show_line if as_json else _show_whole)
@@ -168,7 +166,7 @@ def show(
         whole = await job_output.load_job_view(db, found)
         show_json(whole.document()) if as_json else _show_whole(whole)
 
-    read(look)
+    read(load)
 
 
 def _show_line(whole: JobView) -> None:
@@ -186,7 +184,7 @@ def _show_whole(whole: JobView) -> None:
 def _fields(job: JobDetail, now: datetime) -> list[tuple[str, str | Cell]]:
     from posthouse.cli.job_output import bar
 
-    state = job.status if job.status != "queued" else f"queued ({job.place})"
+    state = job.status if job.status != "queued" else f"queued ({job.job_table})"
     generation = f", run {job.generation}" if job.generation > 1 else ""
     progress = bar(job.progress_percent)
     return [
@@ -251,10 +249,10 @@ def attempts(
 
     wanted = job_reference(job)
 
-    async def look(db: Any, _: Any) -> tuple[list[AttemptInfo], datetime]:
-        return await insights.attempts_of(db, await find_job(db, wanted)), await insights.database_now(db)
+    async def load(db: Any, _: Any) -> tuple[list[AttemptInfo], datetime]:
+        return await insights.list_attempts(db, await find_job(db, wanted)), await insights.database_now(db)
 
-    found, now = read(look)
+    found, now = read(load)
     if as_json:
         show_json(found)
         return
@@ -304,18 +302,18 @@ def why(job: str = _ID, as_json: bool = json_option()) -> None:
 
     wanted = job_reference(job)
 
-    async def look(db: Any, known: Any) -> tuple[Why, datetime]:
+    async def load(db: Any, known: Any) -> tuple[Why, datetime]:
         job_id = await find_job(db, wanted)
         found = await insights.why(
             db,
             job_id,
             offline_after=known.offline_after,
-            patience=2 * known.heartbeat_seconds,
+            preference_wait=2 * known.heartbeat_seconds,
             mismatch_seconds=known.mismatch_seconds,
         )
         return found, await insights.database_now(db)
 
-    found, now = read(look)
+    found, now = read(load)
     if as_json:
         show_json(found)
         return
@@ -343,5 +341,5 @@ def why(job: str = _ID, as_json: bool = json_option()) -> None:
     )
 
 
-for _command in (retry, cancel):
+for _command in (logs, retry, cancel):
     jobs.command()(_command)

@@ -62,10 +62,10 @@ def _running(item: LimitInfo) -> Cell:
     """Return the usage and the maximum; of a limit with many slots those of the fullest."""
     if item.max_running is None:
         return Cell(f"{item.in_use}", "dim")
-    text = f"{item.fullest}/{item.max_running}"
+    text = f"{item.highest_usage}/{item.max_running}"
     if item.per != "all":
         text += f", {item.in_use} in total"
-    return Cell(text, "yellow" if item.fullest >= item.max_running else "")
+    return Cell(text, "yellow" if item.highest_usage >= item.max_running else "")
 
 
 def _rate(item: LimitInfo) -> str:

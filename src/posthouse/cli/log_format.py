@@ -101,13 +101,13 @@ class HumanLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S")
         level = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
-        about = " ".join(
+        facts = " ".join(
             str(getattr(record, name)) for name in ("kind", "job_id", "request_id") if hasattr(record, name)
         )
         text = (
             f"{self._paint(time, _DIM)} "
             f"{self._paint(level + record.getMessage(), _COLOURS.get(record.levelname, ''))}"
-            f"{self._paint(f'  [{about}]', _DIM) if about else ''}"
+            f"{self._paint(f'  [{facts}]', _DIM) if facts else ''}"
         )
         return f"{text}\n{record.exc_text}" if record.exc_text else text
 

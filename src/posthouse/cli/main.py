@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from inspect import cleandoc
 from typing import Any, NoReturn
 
 import typer
@@ -11,6 +12,7 @@ import typer
 from posthouse.cli.access import audit, keys
 from posthouse.cli.alerts import alerts
 from posthouse.cli.bench import bench
+from posthouse.cli.database import CONTEXT, psql
 from posthouse.cli.definitions import definitions
 from posthouse.cli.demos import demo
 from posthouse.cli.enqueue import enqueue
@@ -21,7 +23,6 @@ from posthouse.cli.init import init
 from posthouse.cli.jobs import jobs
 from posthouse.cli.limits import limits
 from posthouse.cli.maintenance import config, doctor, glossary, migrate, retention
-from posthouse.cli.psql import CONTEXT, psql
 from posthouse.cli.queues import queues
 from posthouse.cli.run_server import server
 from posthouse.cli.run_worker import keeper, worker
@@ -87,6 +88,26 @@ def root(
     ),
 ) -> None:
     """Durable jobs in Postgres. [b]posthouse up[/b] starts everything."""
+
+
+def _unwrap_help(group: typer.Typer) -> None:
+    """Join the lines of each paragraph of the help: only the terminal wraps them."""
+    for command in group.registered_commands:
+        command.help = _unwrapped(command.help or getattr(command.callback, "__doc__", None))
+    for inner in group.registered_groups:
+        if inner.typer_instance is not None:
+            _unwrap_help(inner.typer_instance)
+            callback = inner.typer_instance.registered_callback
+            if callback is not None and callback.callback is not None:
+                callback.help = _unwrapped(callback.callback.__doc__)
+
+
+def _unwrapped(text: str | None) -> str | None:
+    paragraphs = cleandoc(text or "").split("\n\n")
+    return "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs) or None
+
+
+_unwrap_help(cli)
 
 
 def main() -> NoReturn:

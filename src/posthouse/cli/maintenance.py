@@ -134,7 +134,7 @@ def show_by_default(context: typer.Context, as_json: bool = json_option()) -> No
 
 
 def _show_settings(*, as_json: bool) -> None:
-    from posthouse.insights.settings import settings_in_effect
+    from posthouse.insights.administration import settings_in_effect
     from posthouse.settings import load_settings
 
     found = settings_in_effect(load_settings())
@@ -185,7 +185,7 @@ def database_url() -> None:
 if TYPE_CHECKING:
     from posthouse.insights import RetentionReport
     from posthouse.settings import Settings
-    from posthouse.storage.retention import RetentionStep
+    from posthouse.storage.keeper import RetentionStep
 
 ACTIONS = {
     "drop": "drop",
@@ -223,32 +223,32 @@ def retention(
 def _report(*, as_json: bool) -> None:
     from posthouse import insights
 
-    async def look(db: Any, known: Settings) -> tuple[RetentionReport, datetime]:
+    async def load(db: Any, known: Settings) -> tuple[RetentionReport, datetime]:
         return await insights.retention(db, known.kept_days()), await insights.database_now(db)
 
-    found, now = read(look)
+    found, now = read(load)
     if as_json:
         show_json(found)
         return
-    _show_things(found, now)
+    _show_tables(found, now)
     if found.tenants:
         own = ", ".join(f"{tenant.id} {tenant.retention_days:g} d" for tenant in found.tenants)
         print_line(f"\ntenants with their own retention: {own}")
     _show_due(found.due)
 
 
-def _show_things(found: RetentionReport, now: datetime) -> None:
+def _show_tables(found: RetentionReport, now: datetime) -> None:
     rows = [
         (
-            Cell(item.thing, "bold"),
+            Cell(item.category, "bold"),
             dim(item.relation),
             f"{item.days:g} d",
             count(item.rows),
             _bytes(item.bytes),
             "" if item.oldest is None else f"{item.oldest:%Y-%m-%d}",
-            "now" if item.next_drop_at and item.next_drop_at <= now else format_age(item.next_drop_at, now),
+            "now" if (at := item.next_deletion_at) and at <= now else format_age(at, now),
         )
-        for item in found.things
+        for item in found.tables
     ]
     heads = ("data", "table", "retention", "rows", "size", "oldest", "next drop")
     show_table(heads, rows, empty="", right=heads[2:5])
@@ -259,11 +259,11 @@ def _show_due(due: list[RetentionStep]) -> None:
         print_line("\nnothing is due for deletion")
         return
     print_line("\ndue for deletion:")
-    rows = [(Cell(item.name, "bold"), _told(item), count(item.rows), _bytes(item.bytes)) for item in due]
+    rows = [(Cell(item.name, "bold"), _describe(item), count(item.rows), _bytes(item.bytes)) for item in due]
     show_table(("table", "action", "rows", "size"), rows, empty="", right=("rows", "size"))
 
 
-def _told(due: RetentionStep) -> str:
+def _describe(due: RetentionStep) -> str:
     names = ", ".join(due.tenants[:MAX_TENANTS])
     if len(due.tenants) > MAX_TENANTS:
         names += f" and {len(due.tenants) - MAX_TENANTS} more"
@@ -297,19 +297,19 @@ def _run(*, as_json: bool) -> None:
 async def _run_retention(db: Any, known: Settings) -> dict[str, int]:
     from posthouse import insights
     from posthouse.keeper.retention import RetentionRun
-    from posthouse.storage.actions import write_audit_entry
+    from posthouse.storage.actions import write_audit
     from posthouse.storage.connections import ReconnectingConnection
     from posthouse.storage.database import database_url
 
     report = await insights.retention(db, known.kept_days())
-    line = ReconnectingConnection(database_url(known), "cli")
+    connection = ReconnectingConnection(database_url(known), "cli")
     try:
-        with _bar(report.due) as told:
-            counts = await RetentionRun(line, known.kept_days(), told=told).run()
+        with _bar(report.due) as on_progress:
+            counts = await RetentionRun(connection, known.kept_days(), on_progress=on_progress).run()
     finally:
-        await line.close()
+        await connection.close()
     if any(counts.values()):
-        await write_audit_entry(db, "retention.run", "retention", counts, actor=current_actor())
+        await write_audit(db, "retention.run", "retention", counts, actor=current_actor())
     return counts
 
 
@@ -327,11 +327,11 @@ def _bar(due: list[RetentionStep]) -> Iterator[Callable[[RetentionStep, float], 
         task = progress.add_task("", total=max(1, len(due)))
         done: dict[str, float] = {}
 
-        def told(item: RetentionStep, share: float) -> None:
+        def on_progress(item: RetentionStep, share: float) -> None:
             done[item.name] = share
-            progress.update(task, completed=sum(done.values()), description=f"{item.name} {_told(item)}")
+            progress.update(task, completed=sum(done.values()), description=f"{item.name} {_describe(item)}")
 
-        yield told
+        yield on_progress
 
 
 def glossary(

@@ -21,7 +21,9 @@ class ListGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         names_command = args and (not args[0].startswith("-") or args[0] in ctx.help_option_names)
-        return super().parse_args(ctx, args if names_command else ["list", *args])
+        if names_command or ctx.resilient_parsing:  # the shell completes the name of a command
+            return super().parse_args(ctx, args)
+        return super().parse_args(ctx, ["list", *args])
 
 
 @contextmanager

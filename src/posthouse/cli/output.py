@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
@@ -97,16 +97,26 @@ def _plain(value: Any) -> Any:
 
 
 def show_table(
-    heads: Sequence[str], rows: Iterable[Sequence[str | Cell]], *, empty: str, right: Sequence[str] = ()
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str | Cell]],
+    *,
+    empty: str,
+    right: Sequence[str] = (),
+    only_plain: Container[str] = (),
 ) -> None:
-    """Print a table on a terminal, aligned columns elsewhere; without rows print ``empty`` to stderr."""
+    """Print a table on a terminal, aligned columns elsewhere; without rows print ``empty`` to stderr.
+
+    The columns ``only_plain`` are omitted on a terminal, where they do not fit.
+    """
     cells = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
     if not cells:
         typer.echo(empty, err=True)
     elif sys.stdout.isatty():
         from rich.console import Console
 
-        Console().print(rich_table(heads, cells, right))
+        shown = [number for number, head in enumerate(heads) if head not in only_plain]
+        narrow = [[row[number] for number in shown] for row in cells]
+        Console().print(rich_table([heads[number] for number in shown], narrow, right))
     else:
         _show_plain(heads, cells)
 
@@ -121,7 +131,7 @@ def rich_table(
 
     table = Table(box=SIMPLE_HEAD if lines else None, header_style="bold", pad_edge=False, padding=(0, 1))
     for head in heads:
-        is_key = head in {"id", "kind", "status", "queue"}
+        is_key = head in {"id", "kind", "status", "queue", "trigger", "worker"}
         table.add_column(head, justify="right" if head in right else "left", no_wrap=is_key)
     for row in rows:
         table.add_row(*(Text(cell.short or cell.text, style=cell.style) for cell in row))
@@ -130,7 +140,7 @@ def rich_table(
 
 def _show_plain(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
     lines = [list(heads), *([_one_line(cell.text) for cell in row] for row in rows)]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(heads))]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
     for line in lines:
         padded = (text.ljust(width) for text, width in zip(line, widths, strict=True))
         typer.echo("  ".join(padded).rstrip())

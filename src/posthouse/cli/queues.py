@@ -21,7 +21,7 @@ from posthouse.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from posthouse.insights import QueueCounts
+    from posthouse.insights import QueueInfo
 
 queues = typer.Typer(cls=ListGroup, help="List queues; pause, resume and drain them.")
 
@@ -128,7 +128,7 @@ def drain(
     with as_usage_error():
         limit = None if timeout is None else seconds(timeout)
 
-    async def work(db: Any, _: Any) -> tuple[QueueCounts, bool]:
+    async def work(db: Any, _: Any) -> tuple[QueueInfo, bool]:
         if not until_empty:
             await pause_queue(db, name, actor=current_actor())
         return await _wait(db, name, limit, until_empty=until_empty)
@@ -139,11 +139,11 @@ def drain(
     elif done:
         print_line(f"{name}  empty" if until_empty else f"{name}  paused, no running jobs")
     if not done:
-        typer.echo(f"error: queue {name} was not drained within {timeout}: {_told(left)}", err=True)
+        typer.echo(f"error: queue {name} was not drained within {timeout}: {_describe(left)}", err=True)
         raise typer.Exit(1)
 
 
-async def _wait(db: Any, name: str, limit: float | None, *, until_empty: bool) -> tuple[QueueCounts, bool]:
+async def _wait(db: Any, name: str, limit: float | None, *, until_empty: bool) -> tuple[QueueInfo, bool]:
     """Return the last counts, and whether the queue is drained."""
     import asyncio
     import time
@@ -154,13 +154,13 @@ async def _wait(db: Any, name: str, limit: float | None, *, until_empty: bool) -
     with progress_view(name) as bar:
         while True:
             started = time.monotonic()
-            counts = await insights.queue_counts(db, name)
+            counts = await insights.get_queue(db, name)
             if until_empty and counts.paused_at is not None and counts.ready:
                 raise UsageError(
                     f"queue {name} is paused; resume it first with `posthouse queues resume {name}`"
                 )
-            left = counts.running + (counts.ready + counts.waiting if until_empty else 0)
-            bar.show(left, _told(counts))
+            left = counts.running + (counts.ready + _waiting(counts) if until_empty else 0)
+            bar.show(left, _describe(counts))
             if not left or (deadline is not None and time.monotonic() >= deadline):
                 return counts, not left
             now = time.monotonic()
@@ -168,11 +168,19 @@ async def _wait(db: Any, name: str, limit: float | None, *, until_empty: bool) -
             await asyncio.sleep(pause if deadline is None else min(pause, max(0.0, deadline - now)))
 
 
-def _told(counts: QueueCounts) -> str:
-    return f"{counts.running:,} running, {counts.ready:,} ready, {counts.waiting:,} waiting"
+def _describe(counts: QueueInfo) -> str:
+    return f"{counts.running:,} running, {counts.ready:,} ready, {_waiting(counts):,} waiting"
 
 
-def _document(counts: QueueCounts) -> dict[str, Any]:
-    from dataclasses import asdict
+def _document(counts: QueueInfo) -> dict[str, Any]:
+    return {
+        "name": counts.name,
+        "running": counts.running,
+        "ready": counts.ready,
+        "waiting": _waiting(counts),
+        "paused_at": counts.paused_at,
+    }
 
-    return asdict(counts)
+
+def _waiting(counts: QueueInfo) -> int:
+    return counts.scheduled + counts.blocked

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 HANDOVER_ROUNDS = 5
 """Turns of the event loop to wait until asyncio has handed over an accepted connection, which takes three."""
 SWITCH_SECONDS = 0.001
-"""Seconds for which a thread may keep the interpreter while the event loop waits for it. See heavy.py.
+"""Seconds for which a thread may keep the interpreter while the event loop waits for it. See waiting.py.
 
 Python's default is 5 ms.
 """
@@ -70,7 +70,7 @@ def server(
     with bind_socket(host, port) as listening:
         settings = load_settings()
         start_logging(as_json=log_json, level=log_level, stream=sys.stderr)
-        checked_url(settings, patient=True)
+        checked_url(settings, wait_for_startup=True)
         apps = load_apps(resolve_app_paths(app, settings))
         run_event_loop(_serve(settings_for(apps), listening, apps))
 
@@ -152,7 +152,7 @@ class ServerProcess:
         from posthouse.identity import Principal, Role
 
         operator = Principal(name=name, role=Role.SUPER_ADMIN, tenant=None)
-        return f"{address}{path}#ticket={self._app.state.gate.tickets.issue(operator)}"
+        return f"{address}{path}#ticket={self._app.state.authenticator.tickets.issue(operator)}"
 
     @property
     def applications(self) -> list[Application]:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping, Sequence
 
-    from posthouse.maintenance import Housekeeping
+    from posthouse.maintenance import Maintenance
     from posthouse.settings import Settings
-    from posthouse.supervisor.supervisor import Settling, Supervisor
+    from posthouse.supervisor.supervisor import JobSettler, Supervisor
     from posthouse.worker.worker import Worker
 
 MAX_NAMES = 6
@@ -173,14 +173,14 @@ def _serve_metrics(host: str, port: int, supervisor: Supervisor | None = None) -
     loop = asyncio.get_running_loop()
     registry = start_collecting(worker=False)
     if supervisor is None:
-        port = serve(host, port, registry, _LoopWatch(loop).problems)
+        port = serve(host, port, registry, _LoopWatch(loop).errors)
     else:
         children = supervisor
         merged = MergedMetrics(
             registry, lambda: asyncio.run_coroutine_threadsafe(children.measure(), loop).result()
         )
         children.on_metrics_end = merged.add_ended
-        port = serve(host, port, merged.registry(), children.problems)
+        port = serve(host, port, merged.registry(), children.errors)
     logging.getLogger("posthouse.up").info("metrics served: url=http://%s:%d/metrics", host, port)
 
 
@@ -200,7 +200,7 @@ class _LoopWatch:
         self._ran_at = time.monotonic()
         self._loop.call_later(self.TICK_SECONDS, self._tick)
 
-    def problems(self) -> list[str]:
+    def errors(self) -> list[str]:
         import time
 
         still = time.monotonic() - self._ran_at
@@ -216,9 +216,9 @@ async def _supervise(
     from posthouse.supervisor.supervisor import Supervisor
     from posthouse.worker.shutdown import ShutdownSignals
 
-    keepers: list[Housekeeping] = []
+    keepers: list[Maintenance] = []
 
-    async def on_loaded(settings: Settings) -> Settling:
+    async def on_loaded(settings: Settings) -> JobSettler:
         return await _prepare(settings, keepers, with_keeper=with_keeper)
 
     supervisor = Supervisor(spec, on_loaded)
@@ -227,7 +227,7 @@ async def _supervise(
         _serve_metrics(*metrics, supervisor)
     supervisor.start()
     await stop.wait(supervisor.failed, supervisor.drained)
-    await stop.again(asyncio.ensure_future(supervisor.stop()), supervisor.hurry)
+    await stop.wait_for_drain(asyncio.ensure_future(supervisor.stop()), supervisor.release_jobs)
     for keeper in keepers:
         await keeper.stop()
     codes.append(supervisor.exit_code)
@@ -235,21 +235,21 @@ async def _supervise(
         raise supervisor.error
 
 
-async def _prepare(settings: Settings, keepers: list[Housekeeping], *, with_keeper: bool) -> Settling:
+async def _prepare(settings: Settings, keepers: list[Maintenance], *, with_keeper: bool) -> JobSettler:
     """Check the database of the application and start the keeper; return how to settle jobs."""
     import asyncio
 
-    from posthouse.maintenance import Housekeeping
-    from posthouse.storage.database import patiently
-    from posthouse.supervisor.supervisor import Settling
+    from posthouse.maintenance import Maintenance
+    from posthouse.storage.database import retry_startup
+    from posthouse.supervisor.supervisor import JobSettler
 
     if settings.remote_url:
-        return Settling.remote(settings)
-    url = await patiently("connect to Postgres", lambda: asyncio.to_thread(checked_url, settings))
+        return JobSettler.remote(settings)
+    url = await retry_startup("connect to Postgres", lambda: asyncio.to_thread(checked_url, settings))
     if with_keeper:
-        keepers.append(Housekeeping(url, settings))
+        keepers.append(Maintenance(url, settings))
         await keepers[0].start()
-    return Settling.direct(url, settings)
+    return JobSettler.direct(url, settings)
 
 
 def announce(worker: Worker) -> None:
@@ -292,22 +292,22 @@ def keeper(
 
     settings = load_settings()
     start_logging(as_json=log_json, level=log_level)
-    url = checked_url(settings, patient=not once)
+    url = checked_url(settings, wait_for_startup=not once)
     metrics = None if metrics_port is None else (metrics_host, metrics_port)
     run_event_loop(_keep_once(url, settings, as_json=as_json) if once else _keep(url, settings, metrics))
 
 
 async def _keep_once(url: str, settings: Settings, *, as_json: bool) -> None:
     from posthouse.cli.output import print_line, show_json
-    from posthouse.maintenance import Housekeeping
+    from posthouse.maintenance import Maintenance
     from posthouse.storage.errors import translate_errors
 
-    housekeeping = Housekeeping(url, settings)
+    maintenance = Maintenance(url, settings)
     try:
         with translate_errors():
-            done = await housekeeping.run_once()
+            done = await maintenance.run_once()
     finally:
-        await housekeeping.stop()
+        await maintenance.stop()
     if as_json:
         show_json(done)
         return
@@ -319,15 +319,15 @@ async def _keep(url: str, settings: Settings, metrics: tuple[str, int] | None) -
     import asyncio
     import logging
 
-    from posthouse.maintenance import Housekeeping
+    from posthouse.maintenance import Maintenance
     from posthouse.worker.shutdown import ShutdownSignals
 
     stop = ShutdownSignals(asyncio.get_running_loop())
     if metrics is not None:
         _serve_metrics(*metrics)
-    housekeeping = Housekeeping(url, settings)
-    await housekeeping.start()
-    steps = ",".join(step.name for step in housekeeping.steps)
+    maintenance = Maintenance(url, settings)
+    await maintenance.start()
+    steps = ",".join(step.name for step in maintenance.steps)
     logging.getLogger("posthouse.keeper").info("keeper started: steps=%s", steps)
     await stop.wait()  # a keeper recovers from errors by itself
-    await housekeeping.stop()
+    await maintenance.stop()

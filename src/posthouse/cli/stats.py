@@ -124,7 +124,7 @@ MAX_LOAD = 10
 """The pause between refreshes is at least this many times the duration of a refresh."""
 FRAME_LINES = 14
 """Lines of a frame that are not rows: the headline, and the title, head and blank line of each section."""
-FEWEST_ROWS = 2
+MIN_ROWS = 2
 
 
 class Section(NamedTuple):
@@ -153,7 +153,7 @@ def top(
     """
     live = sys.stdout.isatty() and not once and not as_json
     try:
-        seen = read(_watch if live else _look)
+        seen = read(_watch if live else _load_activity)
     except KeyboardInterrupt:
         return
     if seen is None:
@@ -161,7 +161,7 @@ def top(
     show_json(seen) if as_json else _print(seen)
 
 
-async def _look(db: Any, settings: Settings) -> Activity:
+async def _load_activity(db: Any, settings: Settings) -> Activity:
     from posthouse import insights
 
     return await insights.activity(db, offline_after=settings.offline_after)
@@ -180,7 +180,7 @@ async def _watch(db: Any, settings: Settings) -> None:
     with _keys(quit_pressed), Live(console=console, screen=True, auto_refresh=False) as live:
         while not quit_pressed.is_set():
             started = time.monotonic()
-            live.update(_frame(await _look(db, settings), console.height), refresh=True)
+            live.update(_frame(await _load_activity(db, settings), console.height), refresh=True)
             pause = max(REFRESH_SECONDS, MAX_LOAD * (time.monotonic() - started))
             await _wait(quit_pressed, pause)
 
@@ -252,10 +252,10 @@ def _frame(seen: Activity, height: int) -> Any:
 def _room(sections: list[Section], lines: int) -> list[int]:
     """How many rows of each section fit: each gets its share, and a short one leaves the rest to others."""
     room = [0] * len(sections)
-    shortest_first = sorted(range(len(sections)), key=lambda place: len(sections[place].rows))
-    for number, place in enumerate(shortest_first):
-        room[place] = max(FEWEST_ROWS, lines // (len(sections) - number))
-        lines -= min(room[place], len(sections[place].rows))
+    shortest_first = sorted(range(len(sections)), key=lambda index: len(sections[index].rows))
+    for number, index in enumerate(shortest_first):
+        room[index] = max(MIN_ROWS, lines // (len(sections) - number))
+        lines -= min(room[index], len(sections[index].rows))
     return room
 
 
@@ -344,7 +344,7 @@ def _queue(queue: QueueOverview, finished: int) -> list[str | Cell]:
 def _worker(worker: WorkerInfo, seen: Activity) -> list[str | Cell]:
     return [
         Cell(worker.name, "bold"),
-        Cell("offline, died", "bold red") if worker.died else status(worker.status),
+        Cell("offline, died", "bold red") if worker.lost else status(worker.status),
         f"{worker.running}/{worker.concurrency}",
         first_line(", ".join(worker.queues), 40),
         dim(format_age(worker.heartbeat_at, seen.at)),

@@ -114,10 +114,10 @@ def weight(
 
     [b]Example:[/b]  posthouse tenants weight acme 3
     """
-    from posthouse.storage.actions import set_tenant_weight
+    from posthouse.storage.actions import change_tenant
 
     with as_usage_error():
-        read(lambda db, _: set_tenant_weight(db, name, number, actor=current_actor()))
+        read(lambda db, _: change_tenant(db, name, {"weight": number}, actor=current_actor()))
     show_result(
         {"id": name, "weight": number},
         f"{name} weight set to {number:g}; effective within 10 seconds",
@@ -142,13 +142,14 @@ def retention(
 
     posthouse tenants retention acme default
     """
-    from posthouse.storage.actions import set_tenant_retention
+    from posthouse.storage.actions import change_tenant
 
     wanted = _days(days)
+    fields = {"retention_days": wanted}
     with as_usage_error():
-        read(lambda db, _: set_tenant_retention(db, name, wanted, actor=current_actor()))
+        read(lambda db, _: change_tenant(db, name, fields, actor=current_actor()))
     if as_json:
-        show_json({"id": name, "retention_days": wanted})
+        show_json({"id": name, **fields})
     elif wanted is None:
         print_line(f"{name} retention reset to the default")
     else:

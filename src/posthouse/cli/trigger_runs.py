@@ -92,11 +92,11 @@ def outcomes(
 
     wanted = id_of("trigger", trigger)
 
-    async def look(db: Any, _: Any) -> tuple[list[TriggerOutcome], datetime]:
+    async def load(db: Any, _: Any) -> tuple[list[TriggerOutcome], datetime]:
         found = await insights.get_trigger(db, wanted)
         return await insights.outcomes_of(db, found, limit=limit), await insights.database_now(db)
 
-    found, now = read(look)
+    found, now = read(load)
     if as_json:
         show_json(found)
         return
@@ -126,7 +126,7 @@ if TYPE_CHECKING:
     from posthouse.core.schedule import Occurrence, Schedule
     from posthouse.insights import TriggerInfo
 
-MOST = 1000
+MAX_RUNS = 1000
 
 
 def next_runs(
@@ -146,7 +146,7 @@ def next_runs(
         None, "--from", metavar="TIME", help="Start of the preview (default: now)."
     ),
     count: int = typer.Option(
-        20, "--count", "-n", metavar="N", min=1, max=MOST, help="Number of runs (up to 1000)."
+        20, "--count", "-n", metavar="N", min=1, max=MAX_RUNS, help="Number of runs (up to 1000)."
     ),
     as_json: bool = json_option(),
 ) -> None:

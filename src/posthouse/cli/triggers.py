@@ -92,7 +92,12 @@ def list_(tenant: str | None = _TENANT, as_json: bool = json_option()) -> None:
         for item in found
     ]
     heads = ("trigger", "tenant", "label", "when", "kind", "last fired", "state")
-    show_table(heads, rows, empty="no triggers: create one with `posthouse triggers create`")
+    show_table(
+        heads,
+        rows,
+        empty="no triggers: create one with `posthouse triggers create`",
+        only_plain={"last fired"},
+    )
 
 
 def _when(item: TriggerInfo) -> str:
@@ -104,7 +109,9 @@ def _state(item: TriggerInfo, now: datetime) -> Cell:
         return dim("disabled")
     if item.last_error:
         return Cell(f"error: {first_line(item.last_error, 60)}", "red")
-    return Cell(f"next {format_time(item.next_at, now)}" if item.next_at else "enabled", "green")
+    if item.next_at is None:
+        return Cell("enabled", "green")
+    return Cell(f"next {format_time(item.next_at, now)}", "green", f"next {format_age(item.next_at, now)}")
 
 
 @triggers.command()
@@ -125,7 +132,7 @@ def _shown_fields(item: TriggerInfo, now: datetime) -> list[tuple[str, str | Cel
     import json
     from dataclasses import asdict
 
-    from posthouse.core.trigger import trigger_words
+    from posthouse.core.trigger import describe_trigger
 
     timed: list[tuple[str, str | Cell]] = [
         (
@@ -144,7 +151,7 @@ def _shown_fields(item: TriggerInfo, now: datetime) -> list[tuple[str, str | Cel
         ("tenant", item.tenant_id),
         ("state", _state(item, now)),
         ("when", _when(item)),
-        *([("in words", trigger_words(asdict(item)))] if item.type == "schedule" else []),
+        *([("in words", describe_trigger(asdict(item)))] if item.type == "schedule" else []),
         ("kind", item.definition_key),
         ("payload", json.dumps(item.payload_template, indent=2, ensure_ascii=False)),
         ("queue", item.queue or ""),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from posthouse.cli.reload import Inherited
     from posthouse.cli.run_server import ServerProcess
     from posthouse.settings import Settings
-    from posthouse.supervisor.supervisor import Settling, Supervisor
+    from posthouse.supervisor.supervisor import JobSettler, Supervisor
     from posthouse.worker.shutdown import ShutdownSignals
 
 DEMO = "posthouse.cli.demo:app"
@@ -83,20 +83,23 @@ def up(
     parent = inherited()
     if reload:
         with bind_socket(host, port) as listening:
-            _start_database(settings)  # kept by this process, so that restarts do not restart Postgres
+            with _startup_progress() as report:
+                _start_database(settings, report)  # by this process, so that restarts do not restart Postgres
             sys.exit(run_reloading(resolve_app_paths(app, settings), listening))
     with bind_socket(host, port) if parent is None else parent.listening() as listening:
-        url = _start_database(settings, quiet=parent is not None)
-        # The apps, and the processes that they start, read the settings from the environment.
-        os.environ[f"{ENV_PREFIX}DATABASE_URL"] = url
-        os.environ[f"{ENV_PREFIX}DATA_DIR"] = str(settings.data_dir.resolve())
-        settings = load_settings(data_dir=data_dir, commands=commands)
-        paths = resolve_app_paths(app, settings)
-        apps = _load(paths, settings)
-        for loaded in apps.values():
-            loaded.migrate()
-        if demo and not paths:
-            apps = {**_load([DEMO], settings), **_load_installed(settings)}
+        with _startup_progress(quiet=parent is not None) as report:
+            url = _start_database(settings, report)
+            # The apps, and the processes that they start, read the settings from the environment.
+            os.environ[f"{ENV_PREFIX}DATABASE_URL"] = url
+            os.environ[f"{ENV_PREFIX}DATA_DIR"] = str(settings.data_dir.resolve())
+            settings = load_settings(data_dir=data_dir, commands=commands)
+            paths = resolve_app_paths(app, settings)
+            report("loading")
+            apps = _load(paths, settings)
+            for loaded in apps.values():
+                loaded.migrate()
+            if demo and not paths:
+                apps = {**_load([DEMO], settings), **_load_installed(settings)}
         settings = settings_for(apps, data_dir=data_dir, commands=commands)
         hidden = [DEMO] if DEMO in apps and log_level != "debug" else []
         _start_logging(
@@ -131,17 +134,16 @@ def _start_logging(*, as_json: bool | None, level: str, hidden: list[str]) -> No
         logging.getLogger("posthouse.server.requests").setLevel(logging.WARNING)
 
 
-def _start_database(settings: Settings, *, quiet: bool = False) -> str:
+def _start_database(settings: Settings, report: Callable[[str], None]) -> str:
     from posthouse.cli.database import checked_url
-    from posthouse.storage.database import embedded_server, patiently_sync
+    from posthouse.storage.database import embedded_server, retry_startup_sync
 
-    with nullcontext(lambda _: None) if quiet else _reported() as report:
-        if not settings.database_url:
-            return embedded_server(settings.data_dir, report).url
-        url = checked_url(settings, check_schema=False, patient=True)
-        report("migrating")
-        patiently_sync("migrate", lambda: _migrate(url))
-        return url
+    if not settings.database_url:
+        return embedded_server(settings.data_dir, report).url
+    url = checked_url(settings, check_schema=False, wait_for_startup=True)
+    report("migrating")
+    retry_startup_sync("migrate", lambda: _migrate(url))
+    return url
 
 
 def _migrate(url: str) -> None:
@@ -153,15 +155,20 @@ def _migrate(url: str) -> None:
 
 
 @contextmanager
-def _reported() -> Iterator[Callable[[str], None]]:
+def _startup_progress(*, quiet: bool = False) -> Iterator[Callable[[str], None]]:
     """Show each step of the start on stderr, as a spinner on a terminal."""
     import sys
+
+    if quiet:
+        yield lambda _: None
+        return
 
     texts = {
         "initialising": "Creating the embedded Postgres (first start only)",
         "starting": "Starting Postgres",
         "ready": "Postgres is running",
         "migrating": "Updating the schema",
+        "loading": "Loading the applications",
     }
     if not sys.stderr.isatty():
         yield lambda step: typer.echo(texts.get(step, step), err=True)
@@ -320,7 +327,7 @@ async def _serve(
     from posthouse.cli.apps import merge_apps
     from posthouse.cli.run_server import ServerProcess, address_of, create_first_admin_key
     from posthouse.errors import PosthouseError
-    from posthouse.maintenance import Housekeeping
+    from posthouse.maintenance import Maintenance
     from posthouse.supervisor.supervisor import Supervisor
     from posthouse.worker.shutdown import ShutdownSignals
 
@@ -332,7 +339,7 @@ async def _serve(
         from posthouse.cli.demo import enqueue_some
 
         await enqueue_some()
-    keeper = Housekeeping(settings.database_url, settings)
+    keeper = Maintenance(settings.database_url, settings)
     await keeper.start()
     supervisor = None
     if whole.definitions or settings.commands:
@@ -347,7 +354,7 @@ async def _serve(
     logging.getLogger("posthouse.up").info("stopping: waiting for running jobs; Ctrl-C again releases them")
     closing = asyncio.ensure_future(serving.stop())
     if supervisor is not None:
-        await stop.again(asyncio.ensure_future(supervisor.stop()), supervisor.hurry)
+        await stop.wait_for_drain(asyncio.ensure_future(supervisor.stop()), supervisor.release_jobs)
     await closing
     await keeper.stop()
     for app in apps.values():
@@ -372,10 +379,10 @@ async def _ready(supervisor: Supervisor | None, stop: ShutdownSignals) -> bool:
     return ready.result()
 
 
-async def _settle(settings: Settings) -> Settling:
-    from posthouse.supervisor.supervisor import Settling
+async def _settle(settings: Settings) -> JobSettler:
+    from posthouse.supervisor.supervisor import JobSettler
 
-    return Settling.direct(settings.database_url, settings)
+    return JobSettler.direct(settings.database_url, settings)
 
 
 async def _is_first_start(url: str, app: App) -> bool:

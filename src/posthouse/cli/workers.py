@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 workers = typer.Typer(cls=ListGroup, help="List workers and their jobs; disable, enable and drain them.")
 
 _ALL = typer.Option(False, "--all", help="Also workers that disconnected more than a day ago.")
-_WHO = typer.Argument(
+_NAMES = typer.Argument(
     ..., metavar="ID|NAME...", help="Worker ids or names; a name selects all workers with it."
 )
 SHOWN_JOBS = 2
@@ -30,12 +30,12 @@ def list_(everyone: bool = _ALL, as_json: bool = json_option()) -> None:
     """List workers: idle, active (has free slots), busy (no free slots), disabled or offline."""
     from posthouse import insights
 
-    async def look(db: Any, known: Any) -> tuple[list[WorkerInfo], datetime]:
+    async def load(db: Any, known: Any) -> tuple[list[WorkerInfo], datetime]:
         within = None if everyone else 86400.0
         found = await insights.workers(db, offline_after=known.offline_after, offline_within=within)
         return found, await insights.database_now(db)
 
-    found, now = read(look)
+    found, now = read(load)
     if as_json:
         show_json(found)
         return
@@ -45,9 +45,9 @@ def list_(everyone: bool = _ALL, as_json: bool = json_option()) -> None:
             _state(worker),
             f"{worker.running}/{worker.concurrency}",
             _runs(worker),
-            ", ".join(worker.queues),
-            first_line(", ".join(worker.kinds), 40),
-            ", ".join(worker.offers),
+            _names(worker.queues),
+            _names(worker.kinds),
+            ", ".join(worker.capabilities),
             format_age(worker.heartbeat_at, now),
             worker.version,
             dim(str(worker.id)),
@@ -58,13 +58,23 @@ def list_(everyone: bool = _ALL, as_json: bool = json_option()) -> None:
         "worker", "status", "jobs", "running", "queues", "kinds", "capabilities", "heartbeat", "version",
         "id",
     )  # fmt: skip
-    show_table(heads, rows, empty="no workers: start one with `posthouse worker --app module:app`")
+    show_table(
+        heads,
+        rows,
+        empty="no workers: start one with `posthouse worker --app module:app`",
+        only_plain={"capabilities", "version", "id"},
+    )
+
+
+def _names(names: list[str]) -> Cell:
+    text = ", ".join(names)
+    return Cell(text, short=text if len(names) <= 1 else f"{names[0]} + {len(names) - 1}")
 
 
 def _state(worker: WorkerInfo) -> Cell:
-    if worker.died:
+    if worker.lost:
         return Cell("offline, died", "bold red")
-    if worker.status != "offline" and worker.drain_asked_at is not None:
+    if worker.status != "offline" and worker.drain_requested_at is not None:
         return Cell(f"{worker.status}, draining", "magenta")
     return status(worker.status)
 
@@ -76,7 +86,7 @@ def _runs(worker: WorkerInfo) -> str:
 
 
 @workers.command()
-def disable(who: list[str] = _WHO, as_json: bool = json_option()) -> None:
+def disable(names: list[str] = _NAMES, as_json: bool = json_option()) -> None:
     """Disable workers: they start no more jobs. Running jobs continue. Audited.
 
     A worker with a configured name stays disabled after a restart.
@@ -85,19 +95,19 @@ def disable(who: list[str] = _WHO, as_json: bool = json_option()) -> None:
     """
     from posthouse.storage.actions import disable_worker
 
-    _apply(who, disable_worker, "disabled", "already disabled", as_json=as_json)
+    _apply(names, disable_worker, "disabled", "already disabled", as_json=as_json)
 
 
 @workers.command()
-def enable(who: list[str] = _WHO, as_json: bool = json_option()) -> None:
+def enable(names: list[str] = _NAMES, as_json: bool = json_option()) -> None:
     """Enable disabled workers. Audited."""
     from posthouse.storage.actions import enable_worker
 
-    _apply(who, enable_worker, "enabled", "was not disabled", as_json=as_json)
+    _apply(names, enable_worker, "enabled", "was not disabled", as_json=as_json)
 
 
 @workers.command()
-def drain(who: list[str] = _WHO, as_json: bool = json_option()) -> None:
+def drain(names: list[str] = _NAMES, as_json: bool = json_option()) -> None:
     """Drain workers: they finish their running jobs, without a time limit, and stop. Audited.
 
     The process exits with 0; a process manager that always restarts it starts a new worker.
@@ -106,11 +116,11 @@ def drain(who: list[str] = _WHO, as_json: bool = json_option()) -> None:
     """
     from posthouse.storage.actions import drain_worker
 
-    _apply(who, drain_worker, "draining", "already draining", as_json=as_json, alive=True)
+    _apply(names, drain_worker, "draining", "already draining", as_json=as_json, alive=True)
 
 
 def _apply(
-    who: list[str],
+    names: list[str],
     act: Callable[..., Awaitable[bool]],
     done: str,
     already: str,
@@ -123,8 +133,8 @@ def _apply(
 
     async def work(db: Any, known: Any) -> list[tuple[NamedWorker, bool]]:
         meant = {}
-        for name in who:
-            for worker in await insights.workers_named(db, name, offline_after=known.offline_after):
+        for name in names:
+            for worker in await insights.workers_by_name(db, name, offline_after=known.offline_after):
                 if alive and not worker.alive:
                     raise IllegalTransition(f"worker {name} is offline and cannot be drained")
                 meant[worker.id] = worker

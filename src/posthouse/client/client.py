@@ -17,7 +17,7 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from posthouse import tracing
-from posthouse.blobs import checked_artifact_name, new_place, store_copy, store_for
+from posthouse.blobs import new_blob_key, open_store, store_copy, validate_artifact_name
 from posthouse.client.connections import execute_on
 from posthouse.client.enqueue import (
     DefinitionCache,
@@ -38,14 +38,17 @@ from posthouse.core.erasure import Erasure
 from posthouse.core.request import EnqueueOptions, Request
 from posthouse.errors import ClientClosed, JobNotFound, WaitTimeout
 from posthouse.settings import Settings, load_settings
-from posthouse.storage.connections import behind_pooler, pool_options
+from posthouse.storage.connections import is_pooled, pool_options
 from posthouse.storage.database import database_url
 from posthouse.storage.errors import connection_error, translate_errors
+from posthouse.storage.prepared import PreparedStatements
 from posthouse.storage.queries import query
 from posthouse.waiting import Backoff
 
 T = TypeVar("T")
 
+MAX_CONNECTIONS = 10
+SINGLE_STATEMENTS = ("enqueue_one", "enqueue_simple")
 POOL_SECONDS = 5.0
 RETRY_SECONDS = 30.0
 """Seconds for which an enqueue is retried while Postgres is unreachable.
@@ -98,6 +101,7 @@ class Client:
         self._url = url or ""
         self._pool: AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]] | None = None
         self._listener: FinishListener | None = None
+        self._singles = PreparedStatements("client", {name: query(name) for name in SINGLE_STATEMENTS})
         self._opening = asyncio.Lock()
         self._definitions = DefinitionCache()
         self._closed = False
@@ -115,6 +119,7 @@ class Client:
         pool, self._pool = self._pool, None
         if listener is not None:
             await listener.close()
+        await self._singles.close()
         if pool is not None:
             await pool.close()
 
@@ -200,7 +205,7 @@ class Client:
         limit = None if timeout is None else seconds(timeout)
         listener = await self._get_listener(limit)
         deadline = None if limit is None else time.monotonic() + limit
-        ending = Statement("job_ending", (job_id,))
+        ending = Statement("job_result", (job_id,))
         async with listener.waiting_for(job_id) as waiter:
             while True:
                 left = None if deadline is None else deadline - time.monotonic()
@@ -219,8 +224,8 @@ class Client:
 
         The bytes are stored first. If the artifact cannot be recorded then, they are deleted again.
         """
-        named = checked_artifact_name(name or path.name)
-        store, place = store_for(self.settings), new_place(job_id)
+        named = validate_artifact_name(name or path.name)
+        store, place = open_store(self.settings), new_blob_key(job_id)
         digest = await store_copy(self.settings, store, place, path)
         file = {"job_id": str(job_id), "name": named, "place": place, "size": digest.size}
         file |= {"sha256": digest.sha256.hex(), "content_type": "application/octet-stream"}
@@ -257,28 +262,52 @@ class Client:
     async def _execute(self, step: Statement | EnqueueBatch, connection: Any) -> Rows:
         """Run a step on the caller's connection or, with retries, on a connection of the client."""
         if connection is None:
+            if isinstance(step, EnqueueBatch) and not self._singles.is_busy:
+                single = step.single_statement()
+                if single is not None:
+                    return await self._enqueue_single(step, single)
             return await self._run(partial(_run_step, step))
         assert isinstance(step, Statement)
         with translate_errors():
             return await execute_on(connection, step.name, *step.parameters)
 
+    async def _enqueue_single(self, batch: EnqueueBatch, statement: Statement) -> Rows:
+        """Enqueue one job by a prepared statement.
+
+        While another task uses that connection, and after it was lost, the job is enqueued on the pool.
+        """
+        may_be_stored = False
+        try:
+            if self._pool is None:
+                await self._open_pool()
+            if not self._singles.is_busy:
+                may_be_stored = True
+                await self._singles.run(self._url, statement.name, statement.parameters)
+                return ()
+        except Exception as error:  # noqa: BLE001 - every error but a lost connection is raised again
+            connection_error(error)
+        return await self._run(partial(_run_step, batch), may_be_stored=may_be_stored)
+
     async def _run(
         self,
         work: Callable[[AsyncConnection[tuple[Any, ...]], bool], Awaitable[T]],
         timeout: float | None = None,
+        *,
+        may_be_stored: bool = False,
     ) -> T:
         """Run the work on a pooled connection, and again after a lost connection.
 
-        The second argument of ``work`` is whether the call is a retry.
+        The second argument of ``work`` is whether the call is a retry; with ``may_be_stored``, the first call
+        is one too.
         """
         timeout = RETRY_SECONDS if timeout is None else min(timeout, RETRY_SECONDS)
         give_up = time.monotonic() + timeout
         backoff: Backoff | None = None
         while True:
             try:
-                pool = self._pool or await self._open_pool()
+                pool = await self._open_pool()
                 async with pool.connection(timeout=max(0.1, min(POOL_SECONDS, timeout))) as connection:
-                    return await work(connection, backoff is not None)
+                    return await work(connection, may_be_stored or backoff is not None)
             except Exception as error:
                 lost = connection_error(error)
                 if time.monotonic() > give_up:
@@ -287,6 +316,8 @@ class Client:
                 await asyncio.sleep(backoff.next())
 
     async def _open_pool(self) -> AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]]:
+        if self._pool is not None:
+            return self._pool
         async with self._opening:
             if self._closed:
                 raise ClientClosed("the client is closed; create a new one")
@@ -295,7 +326,7 @@ class Client:
                 pool = AsyncConnectionPool(
                     self._url,
                     min_size=0,
-                    max_size=10,
+                    max_size=MAX_CONNECTIONS - 1,  # one enqueues single jobs
                     open=False,
                     timeout=POOL_SECONDS,
                     **pool_options("client"),
@@ -308,7 +339,7 @@ class Client:
         if self._listener is None:
             url: str | None = self.settings.direct_url
             if not url:
-                pooled = await self._run(lambda connection, _: behind_pooler(connection), timeout)
+                pooled = await self._run(lambda connection, _: is_pooled(connection), timeout)
                 url = None if pooled else self._url
             if self._listener is None:  # otherwise another waiter has created it meanwhile
                 self._listener = FinishListener(url)

@@ -27,7 +27,7 @@ COPY_TRAILER = b"\xff\xff"
 _NULL = b"\xff\xff\xff\xff"
 _JSONB = b"\1"
 _TEXT_TYPE = 25
-_NORMAL_TURN = 2
+_NORMAL_RANK = 2
 _length = struct.Struct("!i").pack
 
 Lane: TypeAlias = tuple[str, str, str, int, tuple[str, ...], tuple[str, ...]]
@@ -42,7 +42,7 @@ def copy_statements(*, direct: bool) -> tuple[tuple[str, ...], str, tuple[str, .
     """
     if direct:
         return (), "copy_ready", ()
-    return ("stage_ready",), "copy_staged", ("staged_ready", "unstage_ready")
+    return ("staging_create",), "staging_copy", ("staging_insert", "staging_drop")
 
 
 class CopyEncoder:
@@ -65,7 +65,7 @@ class CopyEncoder:
         """The lanes, as the statement open_lanes expects them."""
         names = ("queue", "kind", "tenant_id", "priority", "requires", "prefers")
         lanes = [dict(zip(names, lane, strict=True)) for lane in sorted(self._lanes)]
-        return to_json([{"turn": _NORMAL_TURN, **lane} for lane in lanes]).decode()
+        return to_json([{"rank": _NORMAL_RANK, **lane} for lane in lanes]).decode()
 
     @property
     def undefined(self) -> list[tuple[str, list[str], list[UUID]]]:
@@ -145,13 +145,13 @@ def lane_number(
     kind: str,
     tenant: str,
     priority: int,
-    turn: int = _NORMAL_TURN,
+    rank: int = _NORMAL_RANK,
     *,
     requires: tuple[str, ...] = (),
     prefers: tuple[str, ...] = (),
 ) -> int:
     """Return the number of a lane, as posthouse.lane_number computes it."""
-    parts = [queue, kind, tenant, str(priority), str(turn)]
+    parts = [queue, kind, tenant, str(priority), str(rank)]
     if requires:
         parts.append(f"requires {','.join(requires)}")
     if prefers:

@@ -20,7 +20,7 @@ from posthouse.core.definition import StoredDefinition, payload_error_messages
 from posthouse.core.ids import new_id, new_ids
 from posthouse.core.payload import encode_payload, payload_bytes
 from posthouse.core.request import Request
-from posthouse.core.schema import MOST_PROBLEMS
+from posthouse.core.schema import MAX_ERRORS
 from posthouse.errors import DuplicateJob, InvalidPayload, InvalidRequest
 
 H = TypeVar("H")
@@ -61,12 +61,12 @@ def enqueue(
         if not own_transaction:  # reject invalid payloads before the caller's transaction is used
             for request in requests:
                 encode_payload(request.payload, payload_limit)
-        rows = yield Statement("definition_rules", (json.dumps(stale),))
+        rows = yield Statement("definitions_by_kind", (json.dumps(stale),))
         definitions.update(stale, rows)
         code = [request.code() for request in definitions.undefined(requests) if request.code]
         if code and own_transaction:  # the locks on definitions must not be held by a caller's transaction
             yield Statement("announce_missing", (json.dumps(code),))
-            rows = yield Statement("definition_rules", (json.dumps(stale),))
+            rows = yield Statement("definitions_by_kind", (json.dumps(stale),))
             definitions.update(stale, rows)
     batch = EnqueueBatch(definitions.apply(kinds, requests, payload_limit), payload_limit)
     if own_transaction:
@@ -89,6 +89,16 @@ class EnqueueBatch:
         self._indexes: Sequence[int] = ()
         """The requests that the last attempt sent through posthouse.enqueue_many."""
 
+    def single_statement(self) -> Statement | None:
+        """Return the statement that stores a single plain job, with texts as parameters, or None."""
+        first = self.requests[0]
+        if len(self.requests) > 1 or not first.plain or first.trace is not None:
+            return None
+        texts = first.texts(UUID(bytes=self.ids[0]), self._payload_limit)
+        if first.simple:  # the other parameters are the function's defaults
+            return Statement("enqueue_simple", texts[:4])
+        return Statement("enqueue_one", texts)
+
     def plan(self, *, is_retry: bool) -> Statement | Generator[Statement, Rows, Rows]:
         """Return the statement that stores the batch, or statements to run in one transaction.
 
@@ -97,13 +107,9 @@ class EnqueueBatch:
         """
         requests = self.requests
         if not is_retry:
-            first = requests[0]
-            if len(requests) == 1 and first.plain and first.trace is None:
-                job_id = UUID(bytes=self.ids[0])
-                if first.simple:  # sending 11 more parameters took the client 20 us
-                    payload = encode_payload(first.payload, self._payload_limit)
-                    return Statement("enqueue_simple", (job_id, first.kind, payload, first.tenant))
-                return Statement("enqueue_one", first.plain_fields(job_id, self._payload_limit))
+            single = self.single_statement()
+            if single is not None:
+                return single
             if len(requests) > 1 and any(map(_can_copy, requests)):
                 return self._copy()
         return Statement("enqueue_many", (self.jobs_json(is_retry=is_retry),))
@@ -124,7 +130,7 @@ class EnqueueBatch:
 
     def _copy(self) -> Generator[Statement, Rows, Rows]:
         """Yield statements that store plain requests by COPY and the others through the engine."""
-        ((direct, *known),) = yield Statement("bulk_start", (sorted(set(map(_kind, self.requests))),))
+        ((direct, *known),) = yield Statement("bulk_prepare", (sorted(set(map(_kind, self.requests))),))
         encoder, rest = CopyEncoder(*known), list[int]()
         before, copying, after = copy_statements(direct=direct)
         for name in before:
@@ -241,7 +247,7 @@ class DefinitionCache:
         return stale
 
     def update(self, kinds: Iterable[str], rows: Rows) -> None:
-        """Cache the rows of the statement definition_rules. Other kinds have no definition."""
+        """Cache the rows of the statement definitions_by_kind. Other kinds have no definition."""
         if len(self._cached) > MAX_CACHED_KINDS:
             self._cached.clear()
         expires = time.monotonic() + DEFINITION_TTL_SECONDS
@@ -273,7 +279,7 @@ class DefinitionCache:
         if not binding:
             return requests
         applied: list[Request] = []
-        problems: list[str] = []
+        errors: list[str] = []
         for index, request in enumerate(requests):
             rules = binding.get(request.kind)
             if rules is None or (request.implied is not None and not rules.overrides):
@@ -285,11 +291,11 @@ class DefinitionCache:
                     rules, encode_payload(request.payload, payload_limit), request.template_values
                 )
                 where = f"request {index}: " if found and len(requests) > 1 else ""
-                problems += [f"{where}{request.kind}: {problem}" for problem in found]
-                if len(problems) >= MOST_PROBLEMS:
+                errors += [f"{where}{request.kind}: {error}" for error in found]
+                if len(errors) >= MAX_ERRORS:
                     break
-        if problems:
-            raise InvalidPayload(f"nothing was enqueued: {'; '.join(problems[:MOST_PROBLEMS])}")
+        if errors:
+            raise InvalidPayload(f"nothing was enqueued: {'; '.join(errors[:MAX_ERRORS])}")
         return applied
 
 

@@ -29,7 +29,7 @@ from posthouse.client.enqueue import (
     encode_event,
     enqueue,
 )
-from posthouse.client.waiter import FIRST_PAUSE, LONGEST_PAUSE, result_of
+from posthouse.client.waiter import FIRST_PAUSE, MAX_PAUSE, result_of
 from posthouse.core.duration import Duration, seconds
 from posthouse.core.erasure import Erasure
 from posthouse.core.request import EnqueueOptions, Request
@@ -156,7 +156,7 @@ class SyncClient:
         limit = None if timeout is None else seconds(timeout)
         deadline = None if limit is None else time.monotonic() + limit
         pause = FIRST_PAUSE
-        ending = Statement("job_ending", (job_id,))
+        ending = Statement("job_result", (job_id,))
         while True:
             left = None if deadline is None else deadline - time.monotonic()
             row = next(iter(self._run(ending, left)), None)
@@ -167,7 +167,7 @@ class SyncClient:
             if deadline is not None and time.monotonic() >= deadline:
                 raise WaitTimeout(f"job {job_id} was still {row[0]} after {limit:g} s")
             time.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
+            pause = min(pause * 2, MAX_PAUSE)
 
     def _enqueue(self, requests: Sequence[Request], connection: Any) -> Sequence[SyncHandle]:
         if not requests:

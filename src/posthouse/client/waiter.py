@@ -17,7 +17,7 @@ from posthouse.storage.queries import query
 from posthouse.waiting import wait_for_event
 
 FIRST_PAUSE = 0.01
-LONGEST_PAUSE = 0.5
+MAX_PAUSE = 0.5
 LISTENING_PAUSE = 2.0
 
 
@@ -33,7 +33,7 @@ class FinishWaiter:
         self._event.set()
 
     async def pause(self, left: float | None) -> None:
-        longest = LISTENING_PAUSE if self._finish_listener.is_listening else LONGEST_PAUSE
+        longest = LISTENING_PAUSE if self._finish_listener.is_listening else MAX_PAUSE
         self._pause = min(self._pause * 2, longest)
         await wait_for_event(self._event, min(self._pause, left or self._pause))
         self._event.clear()

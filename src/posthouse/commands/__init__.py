@@ -3,13 +3,13 @@
 No process of a command outlives the worker.
 """
 
-from posthouse.commands.execution import Completed
-from posthouse.commands.output import Progress
+from posthouse.commands.execution import CommandResult
+from posthouse.commands.output import CommandProgress
 from posthouse.commands.runner import CommandRunner
 from posthouse.core.command.spec import CommandSpec, Outcome
-from posthouse.errors import CommandUnstartable, InvalidPayload
+from posthouse.errors import CommandStartError, InvalidPayload
 
 # : Errors that a retry would not fix, for a policy's ``fail_on``.
-PERMANENT = (CommandUnstartable, InvalidPayload)
+PERMANENT = (CommandStartError, InvalidPayload)
 
-__all__ = ["PERMANENT", "CommandRunner", "CommandSpec", "Completed", "Outcome", "Progress"]
+__all__ = ["PERMANENT", "CommandProgress", "CommandResult", "CommandRunner", "CommandSpec", "Outcome"]

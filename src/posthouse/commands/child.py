@@ -1,4 +1,4 @@
-"""Start Posthouse's own processes under a minder: those of the process runner and of a supervisor."""
+"""Start Posthouse's own processes under a monitor: those of the process runner and of a supervisor."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 
 from posthouse.commands.execution import Execution, Report
-from posthouse.commands.warden import Warden
+from posthouse.commands.guardian_client import GuardianClient
 
 FIRST_DESCRIPTOR = 3
 """The number that the first handed descriptor has in the child; the others follow."""
@@ -27,13 +27,13 @@ class Child:
         argv: Sequence[str],
         handed: Sequence[int],
         *,
-        warden: Warden,
+        guardian: GuardianClient,
         on_end: Callable[[int], None],
         environment: Mapping[str, str] | None = None,
         expendable: bool = False,
     ) -> None:
-        self._warden = warden
-        self._tell_end = on_end
+        self._guardian = guardian
+        self._on_end_callback = on_end
         self.exit_code: int | None = None
         request = {
             "argv": list(argv),
@@ -47,9 +47,9 @@ class Child:
             "confined": False,
             "expendable": expendable,
         }
-        streams = [_Lent(descriptor) for descriptor in (*_OUTPUTS, *handed)]
+        streams = [_BorrowedDescriptor(descriptor) for descriptor in (*_OUTPUTS, *handed)]
         self._execution = Execution(request, streams, lambda _: None, self._on_end)
-        self._execution.start(warden)
+        self._execution.start(guardian)
 
     @property
     def pid(self) -> int:
@@ -63,24 +63,24 @@ class Child:
     def _on_end(self, report: Report) -> None:
         status = report.get("status")
         self.exit_code = -signal.SIGKILL if status is None else status
-        self._execution.close(self._warden)
-        self._tell_end(self.exit_code)
+        self._execution.close(self._guardian)
+        self._on_end_callback(self.exit_code)
 
 
-class _Lent:
+class _BorrowedDescriptor:
     """A descriptor that stays open in this process."""
 
     def __init__(self, descriptor: int) -> None:
-        self.other_end = descriptor
+        self.descriptor = descriptor
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Do nothing: the descriptor stays open."""
 
     def close(self) -> None:
         """Do nothing: the descriptor stays open for its owner."""
 
 
-def how_it_ended(code: int) -> str:
+def describe_exit(code: int) -> str:
     """Return an exit code in words."""
     if code >= 0:
         return f"ended with exit code {code}"

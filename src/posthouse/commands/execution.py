@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from posthouse.commands.guardian.minder import ORPHANED, RUN, TERMINATE
-from posthouse.commands.output import Tail, decoded
-from posthouse.commands.warden import Warden
+from posthouse.commands.guardian.monitor import ORPHANED, RUN, TERMINATE
+from posthouse.commands.guardian_client import GuardianClient
+from posthouse.commands.output import OutputTail, decoded
 from posthouse.core.command.spec import SIGNALED, CommandSpec, Outcome, signal_name
 from posthouse.core.outcome import Fail, Snooze, TimedOut
-from posthouse.errors import CommandError, CommandFailed, CommandLost, CommandUnstartable
+from posthouse.errors import CommandError, CommandFailed, CommandInterrupted, CommandStartError
 
 _STOPPED_BY = {"timeout": Outcome("timeout"), "order": Outcome("canceled")}
 _HINTS = {signal.SIGKILL: " (possibly out of memory)", signal.SIGXCPU: " (CPU time limit exceeded)"}
@@ -27,7 +27,7 @@ _QUOTED = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Completed:
+class CommandResult:
     """The result of a command.
 
     Either ``exit_code`` or ``signal`` is set; the definition maps it to ``outcome``, and ``reason`` explains
@@ -51,7 +51,7 @@ class Completed:
     max_rss_mb: float = 0.0
     leftovers: bool = False
 
-    def ending(self) -> Exception | None:
+    def to_outcome(self) -> Exception | None:
         """Return the exception that a handler would have raised, or None.
 
         ``posthouse.core.outcome.decide`` decides what follows from it.
@@ -64,19 +64,21 @@ class Completed:
             case "timeout":
                 return TimedOut(self.reason)
             case "fail":
-                ending = Fail(self.reason)
-                ending.__cause__ = CommandFailed(self.reason)
-                return ending
+                outcome = Fail(self.reason)
+                outcome.__cause__ = CommandFailed(self.reason)
+                return outcome
         return CommandFailed(self.reason)
 
 
-def completed(spec: CommandSpec, pid: int, report: dict[str, Any], stdout: Tail, stderr: Tail) -> Completed:
-    """Build the result from the last report of a minder."""
+def build_result(
+    spec: CommandSpec, pid: int, report: dict[str, Any], stdout: OutputTail, stderr: OutputTail
+) -> CommandResult:
+    """Build the result from the last report of a monitor."""
     status = report["status"]
     code = status if status is not None and status >= 0 else None
     number = -status if status is not None and status < 0 else None
     outcome = _STOPPED_BY.get(report["stopped_by"] or "") or spec.endings[_shell_code(code, number)]
-    plain = Completed(
+    result = CommandResult(
         pid=pid,
         exit_code=code,
         signal=number,
@@ -91,7 +93,7 @@ def completed(spec: CommandSpec, pid: int, report: dict[str, Any], stdout: Tail,
         max_rss_mb=report.get("rss", 0) / 1024,
         leftovers=not report["all_gone"],
     )
-    return _with_result(plain, stdout) if spec.result and outcome.action == "succeed" else plain
+    return _with_result(result, stdout) if spec.result and outcome.action == "succeed" else result
 
 
 def _shell_code(code: int | None, number: int | None) -> int:
@@ -99,7 +101,7 @@ def _shell_code(code: int | None, number: int | None) -> int:
 
 
 def _reason(
-    outcome: Outcome, report: dict[str, Any], code: int | None, number: int | None, stderr: Tail
+    outcome: Outcome, report: dict[str, Any], code: int | None, number: int | None, stderr: OutputTail
 ) -> str:
     if outcome.action == "timeout":
         return f"the command timed out after {report['seconds']:.1f} s"
@@ -112,14 +114,14 @@ def _reason(
     return f"exit code {code}{quote}"
 
 
-def _with_result(plain: Completed, stdout: Tail) -> Completed:
+def _with_result(result: CommandResult, stdout: OutputTail) -> CommandResult:
     line = _last_line(stdout.bytes())
     try:
-        return replace(plain, result=json.loads(line))
+        return replace(result, result=json.loads(line))
     except (ValueError, RecursionError):
         # The command has done its work, so it is not repeated because of its last line.
-        reason = f"exit code {plain.exit_code}, but the last line of stdout is not JSON"
-        return replace(plain, outcome=Outcome("fail"), reason=reason)
+        reason = f"exit code {result.exit_code}, but the last line of stdout is not JSON"
+        return replace(result, outcome=Outcome("fail"), reason=reason)
 
 
 def _last_line(data: bytes) -> bytes:
@@ -129,22 +131,22 @@ def _last_line(data: bytes) -> bytes:
 Report: TypeAlias = dict[str, Any]
 
 # Transient errors: another attempt may succeed.
-_PASSING = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY, errno.EIO}
+_TRANSIENT_ERRNOS = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY, errno.EIO}
 _LENGTH = 8
 _ALL_GONE = "the processes that supervise commands were killed"
 
 
-class Handed(Protocol):
+class PassedDescriptor(Protocol):
     """A descriptor that is passed to the program. launch.py of the guardian assigns its number."""
 
     @property
-    def other_end(self) -> int: ...
-    def let_go(self) -> None: ...
+    def descriptor(self) -> int: ...
+    def release(self) -> None: ...
     def close(self) -> None: ...
 
 
 class Execution:
-    """The execution of one program by a minder. All methods except ``wait`` return at once.
+    """The execution of one program by a monitor. All methods except ``wait`` return at once.
 
     All programs of Posthouse are started and killed here: commands, processes of the process runner, and the
     children of a supervisor. ``on_end`` is called when no process of the program's tree is left.
@@ -153,7 +155,7 @@ class Execution:
     def __init__(
         self,
         request: Report,
-        streams: Sequence[Handed],
+        streams: Sequence[PassedDescriptor],
         on_start: Callable[[int], None],
         on_end: Callable[[Report], None] = lambda _: None,
     ) -> None:
@@ -166,30 +168,32 @@ class Execution:
         self._ended: asyncio.Future[Report] = self._loop.create_future()
         self._received = b""
         self._unsent = b""
-        self._minder: socket.socket | None = None
-        self._in_order = False
-        self._hurried = False
+        self._monitor: socket.socket | None = None
+        self._can_reuse_monitor = False
+        self._killed = False
 
-    def start(self, warden: Warden) -> None:
+    def start(self, guardian: GuardianClient) -> None:
         body = json.dumps(self._request).encode()
         self._unsent = RUN + len(body).to_bytes(_LENGTH, "big") + body
-        self._minder = self._hand_over(warden)
+        self._monitor = self._send_request(guardian)
         for stream in self._streams:
-            stream.let_go()
-        self._loop.add_reader(self._minder, self._readable)
+            stream.release()
+        self._loop.add_reader(self._monitor, self._readable)
         self._send()
 
-    def _hand_over(self, warden: Warden) -> socket.socket:
-        """Send the first bytes and the descriptors to a live minder, and return its socket."""
+    def _send_request(self, guardian: GuardianClient) -> socket.socket:
+        """Send the first bytes and the descriptors to a live monitor, and return its socket."""
         while True:
-            minder = warden.minder()
+            monitor = guardian.acquire()
             try:
-                sent = socket.send_fds(minder, [self._unsent], [stream.other_end for stream in self._streams])
+                sent = socket.send_fds(
+                    monitor, [self._unsent], [stream.descriptor for stream in self._streams]
+                )
             except ConnectionError:
-                minder.close()  # the minder was killed while idle
+                monitor.close()  # the monitor was killed while idle
             else:
                 self._unsent = self._unsent[sent:]
-                return minder
+                return monitor
 
     async def wait(self) -> tuple[Report, asyncio.CancelledError | None]:
         """Return the last report. A cancellation ends the command and is returned after it has ended."""
@@ -205,81 +209,81 @@ class Execution:
                 canceled = canceled or error
         return self._ended.result(), canceled
 
-    def close(self, warden: Warden) -> None:
+    def close(self, guardian: GuardianClient) -> None:
         for stream in self._streams:
             stream.close()
-        if self._minder is None:
+        if self._monitor is None:
             return
-        self._loop.remove_reader(self._minder)
-        self._loop.remove_writer(self._minder)
-        if self._in_order:
-            warden.keep(self._minder)
+        self._loop.remove_reader(self._monitor)
+        self._loop.remove_writer(self._monitor)
+        if self._can_reuse_monitor:
+            guardian.release(self._monitor)
         else:
-            self._minder.close()
+            self._monitor.close()
 
     def _send(self) -> None:
-        assert self._minder
+        assert self._monitor
         if self._unsent:
             try:
-                self._unsent = self._unsent[self._minder.send(self._unsent) :]
+                self._unsent = self._unsent[self._monitor.send(self._unsent) :]
             except BlockingIOError:
                 pass
             except OSError:
-                self._unsent = b""  # the minder has died; the next read reports that
+                self._unsent = b""  # the monitor has died; the next read reports that
         if self._unsent:
-            self._loop.add_writer(self._minder, self._send)
+            self._loop.add_writer(self._monitor, self._send)
         else:
-            self._loop.remove_writer(self._minder)
+            self._loop.remove_writer(self._monitor)
 
     def terminate(self) -> None:
         """Send SIGTERM, and SIGKILL after the grace of the request."""
         if self._unsent:  # the program has not started
             self.kill()
             return
-        assert self._minder
+        assert self._monitor
         with contextlib.suppress(OSError):
-            self._minder.send(TERMINATE)
+            self._monitor.send(TERMINATE)
 
     def kill(self) -> None:
         """Kill the whole tree at once."""
-        assert self._minder
+        assert self._monitor
         with contextlib.suppress(OSError):
-            self._hurried = True
-            self._loop.remove_writer(self._minder)
-            self._minder.shutdown(socket.SHUT_WR)
+            self._killed = True
+            self._loop.remove_writer(self._monitor)
+            self._monitor.shutdown(socket.SHUT_WR)
 
     def _readable(self) -> None:
-        assert self._minder
+        assert self._monitor
         try:
-            data = self._minder.recv(65536)
+            data = self._monitor.recv(65536)
         except BlockingIOError:
             return
         except OSError:
             data = b""
         if not data:
-            self._hung_up()
+            self._on_disconnect()
         *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
-            self._take(json.loads(line))
+            self._handle_report(json.loads(line))
 
-    def _take(self, report: Report) -> None:
+    def _handle_report(self, report: Report) -> None:
         if report["event"] == "started":
             self.pid = report["pid"]
             self._on_start(self.pid)
         elif not self._ended.done():
-            # A minder that was interrupted, orphaned or killed, or has processes left to kill, is not reused.
-            leaving = self._hurried or report.get("stopped_by") == ORPHANED
-            self._in_order = not leaving and report.get("all_gone", report["event"] == "refused")
+            # Not reused: a monitor that was interrupted, orphaned or killed, or has processes left to kill.
+            leaving = self._killed or report.get("stopped_by") == ORPHANED
+            self._can_reuse_monitor = not leaving and report.get("all_gone", report["event"] == "refused")
             self._end(report)
 
     def _end(self, report: Report) -> None:
         self._ended.set_result(report)
         self._on_end(report)
 
-    def _hung_up(self) -> None:
-        """Handle the end of the connection: guardian and minder have died, or no program was started."""
-        assert self._minder
-        self._loop.remove_reader(self._minder)
+    def _on_disconnect(self) -> None:
+        """Handle the end of the connection: guardian and monitor have died, or no program was started."""
+        assert self._monitor
+        self._loop.remove_reader(self._monitor)
         if self._ended.done():
             return
         if self.pid:
@@ -288,18 +292,18 @@ class Execution:
         self._end({"event": "lost", "text": _ALL_GONE})
 
 
-def trouble(report: Report, request: Report) -> CommandError | None:
+def start_error(report: Report, request: Report) -> CommandError | None:
     """Return the error if the command has no exit status."""
     match report["event"]:
         case "lost":
-            return CommandLost(report["text"], may_have_run=True)
-        case "refused" if report["stage"] == "fork" or report["number"] in _PASSING:
-            return CommandLost(f"the command could not be started: {report['text']}")
+            return CommandInterrupted(report["text"], may_have_run=True)
+        case "refused" if report["stage"] == "fork" or report["number"] in _TRANSIENT_ERRNOS:
+            return CommandInterrupted(f"the command could not be started: {report['text']}")
         case "refused":
-            return CommandUnstartable(_explanation(report, request))
+            return CommandStartError(_explanation(report, request))
         case "ended" if report["stopped_by"] == ORPHANED:
             text = "the command supervisor was killed, and the command with it"
-            return CommandLost(text, may_have_run=True)
+            return CommandInterrupted(text, may_have_run=True)
     return None
 
 

@@ -15,14 +15,14 @@ from typing import Any, Literal, TypeAlias
 from posthouse.core.payload import escape
 
 MASK = b"[secret]"
-_SHORTEST = 4  # shorter secrets would match by chance
+_MIN_SECRET_CHARS = 4  # shorter secrets would match by chance
 
 
 class Masker:
     """A filter that masks secrets, even in pieces: data that may be the start of a secret is held back."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        found = {secret.encode() for secret in secrets if len(secret) >= _SHORTEST}
+        found = {secret.encode() for secret in secrets if len(secret) >= _MIN_SECRET_CHARS}
         self._secrets = sorted(found, key=len, reverse=True)  # a secret may be the start of another one
         self._pattern = re.compile(b"|".join(map(re.escape, self._secrets)))
         self._held = b""
@@ -42,7 +42,7 @@ class Masker:
         self._held = data[hold:]
         return b"".join((*written, data[done:hold]))
 
-    def release(self) -> bytes:
+    def flush(self) -> bytes:
         """Return the bytes that were held back."""
         held, self._held = self._held, b""
         return self._pattern.sub(MASK, held) if self._secrets else held
@@ -60,7 +60,7 @@ class Masker:
 LIVE_LIMIT = 64 * 1024
 
 
-class Tail:
+class OutputTail:
     """The last ``limit`` bytes of a stream."""
 
     def __init__(self, limit: int) -> None:
@@ -103,41 +103,41 @@ def _whole_start(data: bytes) -> bytes:
     return data[cut:]
 
 
-class Live:
+class LiveOutput:
     """The bytes since the last delivery. If there are too many, only the end is delivered."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._tail = Tail(LIVE_LIMIT)
+        self._tail = OutputTail(LIVE_LIMIT)
 
     def feed(self, data: bytes) -> None:
         self._tail.feed(data)
 
     def take(self, *, final: bool = False) -> str:
         """Return the text since the last call, in whole characters."""
-        tail, self._tail = self._tail, Tail(LIVE_LIMIT)
+        tail, self._tail = self._tail, OutputTail(LIVE_LIMIT)
         if tail.dropped:
-            note = f"{self._decoder.decode(b'', True)}\n[{tail.dropped:,} bytes omitted]\n"
+            notice = f"{self._decoder.decode(b'', True)}\n[{tail.dropped:,} bytes omitted]\n"
             self._decoder.reset()
-            return note + escape(self._decoder.decode(_whole_start(tail.bytes()), final))
+            return notice + escape(self._decoder.decode(_whole_start(tail.bytes()), final))
         return escape(self._decoder.decode(tail.bytes(), final))
 
 
 PREFIX = b"posthouse: "
-_LONGEST_LINE = 8192
-_MOST_PERCENT = 100
+_MAX_LINE_BYTES = 8192
+_MAX_PERCENT = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class CommandProgress:
     percent: float | None = None
     step: str | None = None
     message: str | None = None
 
 
-def parse_progress(line: bytes) -> Progress | None:
+def parse_progress(line: bytes) -> CommandProgress | None:
     """Parse a line. Return None for other lines and for invalid progress, which count as output."""
-    if not line.startswith(PREFIX) or len(line) > _LONGEST_LINE:
+    if not line.startswith(PREFIX) or len(line) > _MAX_LINE_BYTES:
         return None
     try:
         data = json.loads(line[len(PREFIX) :])
@@ -147,14 +147,14 @@ def parse_progress(line: bytes) -> Progress | None:
         return None
     percent, step, message = (data.get(name) for name in ("percent", "step", "message"))
     if _is_percent(percent) and _is_text(step) and _is_text(message):
-        return Progress(percent, step, message)
+        return CommandProgress(percent, step, message)
     return None
 
 
 def _is_percent(value: Any) -> bool:
     if value is None:
         return True
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST_PERCENT
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MAX_PERCENT
 
 
 def _is_text(value: Any) -> bool:
@@ -166,7 +166,7 @@ class ProgressLines:
 
     def __init__(self) -> None:
         self._line = b""
-        self._newest: Progress | None = None
+        self._newest: CommandProgress | None = None
 
     def feed(self, data: bytes) -> None:
         data = self._line + data
@@ -174,9 +174,9 @@ class ProgressLines:
         if end and PREFIX in data:
             for line in data[:end].split(b"\n"):
                 self._newest = parse_progress(line) or self._newest
-        self._line = data[end : end + _LONGEST_LINE + 1]  # a longer line cannot become valid
+        self._line = data[end : end + _MAX_LINE_BYTES + 1]  # a longer line cannot become valid
 
-    def take(self) -> Progress | None:
+    def take(self) -> CommandProgress | None:
         newest, self._newest = self._newest, None
         return newest
 
@@ -189,11 +189,11 @@ _log = logging.getLogger("posthouse.commands")
 
 StreamName: TypeAlias = Literal["stdout", "stderr"]
 OnOutput: TypeAlias = Callable[[StreamName, str], None]
-OnProgress: TypeAlias = Callable[[Progress], None]
+OnProgress: TypeAlias = Callable[[CommandProgress], None]
 
 DELIVERY_SECONDS = 0.1
 _CHUNK = 64 * 1024  # the capacity of a pipe
-_MOST_LEFT_OVER = 1024 * 1024
+_MAX_REMAINING = 1024 * 1024
 
 
 class Throttle:
@@ -210,9 +210,9 @@ class Throttle:
         self._loop = loop
         self._left = self.WINDOW_BYTES
         self._ends = 0.0
-        self._paused: list[Stream] = []
+        self._paused: list[OutputStream] = []
 
-    def read(self, stream: Stream, amount: int) -> None:
+    def read(self, stream: OutputStream, amount: int) -> None:
         """Pause the stream if too much was read."""
         now = self._loop.time()
         if now >= self._ends:
@@ -230,7 +230,7 @@ class Throttle:
             stream.resume()
 
 
-class Stream:
+class OutputStream:
     """The stdout or stderr of a command."""
 
     def __init__(
@@ -244,9 +244,9 @@ class Stream:
         on_progress: OnProgress | None,
     ) -> None:
         self.name = name
-        self.tail = Tail(limit)
+        self.tail = OutputTail(limit)
         self._masker = Masker(secrets)
-        self._live = Live() if on_output else None
+        self._live = LiveOutput() if on_output else None
         self._on_output = on_output
         self._lines = ProgressLines() if on_progress else None
         self._on_progress = on_progress
@@ -258,11 +258,11 @@ class Stream:
         self.resume()
 
     @property
-    def other_end(self) -> int:
+    def descriptor(self) -> int:
         """The end that the command writes to."""
         return self._other_end
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Close this process's copy of the command's end, so that the end of the stream is detected."""
         if self._other_end >= 0:
             os.close(self._other_end)
@@ -314,18 +314,18 @@ class Stream:
         Then close the pipe, even if other processes have it open.
         """
         left_over = 0
-        while self._fd >= 0 and left_over < _MOST_LEFT_OVER and (data := self._read()):
+        while self._fd >= 0 and left_over < _MAX_REMAINING and (data := self._read()):
             left_over += len(data)
             self._feed(self._masker.feed(data))
         self.close()
-        self._feed(self._masker.release())
+        self._feed(self._masker.flush())
         if self._lines:
             self._lines.close()
         self._cancel_delivery()
         self._deliver(final=True)
 
     def close(self) -> None:
-        self.let_go()
+        self.release()
         self._close_fd()
         self._cancel_delivery()
 

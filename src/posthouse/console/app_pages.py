@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
-from posthouse.console.assets import Assets, files_below
-from posthouse.console.serving import POLICY, console_assets, new_nonce, render, root_of, send_asset
+from posthouse.console.assets import Assets, read_files
+from posthouse.console.serving import POLICY, console_assets, render, root_of, send_asset
 from posthouse.errors import ConfigurationError
 
 _POLICY = f"{POLICY}; media-src 'self' blob:; worker-src 'self' blob:"
@@ -68,8 +66,8 @@ def _router(pages: _Pages, page_path: str, page: AppPage) -> APIRouter:
 
 def app_page_of(endpoint: object) -> AppPage | None:
     """Return the page of an application that an endpoint serves, or None."""
-    found = getattr(endpoint, "app_page", None)
-    return found if isinstance(found, AppPage) else None
+    page = getattr(endpoint, "app_page", None)
+    return page if isinstance(page, AppPage) else None
 
 
 class _Pages:
@@ -80,8 +78,9 @@ class _Pages:
         self._assets = cache(lambda: _read(folder, modules))
 
     def endpoints(self, page_path: str) -> dict[str, Callable[..., Any]]:
-        async def enter(request: Request) -> Response:
-            return RedirectResponse(self._base(request))
+        async def redirect(request: Request) -> Response:
+            query = f"?{request.url.query}" if request.url.query else ""
+            return RedirectResponse(f"{self._base(request)}{query}")
 
         async def asset(request: Request, version: str, path: str) -> Response:
             return send_asset(request, self._assets(), version, path)
@@ -89,7 +88,7 @@ class _Pages:
         async def page(request: Request) -> Response:
             return self._page(request)
 
-        return {"": enter, "/assets/{version}/{path:path}": asset, page_path: page}
+        return {"": redirect, "/assets/{version}/{path:path}": asset, page_path: page}
 
     def _base(self, request: Request) -> str:
         return f"{root_of(request)}{self.path[1:]}/"
@@ -97,23 +96,18 @@ class _Pages:
     def _page(self, request: Request) -> Response:
         base = self._base(request)
         own = f"{base}assets/{self._assets().version}"
-        styles = "\n".join(
-            f'    <link rel="stylesheet" href="{escape(f"{own}/{path}")}">'
-            for path in self._assets().paths(".css")
-        )
+        modules = {name: f"{own}/modules/{path.name}" for name, path in self._modules.items()}
         return render(
-            request, "app.html", _POLICY, nonce=new_nonce(), title=escape(self._title), base=escape(base),
-            own=escape(own), styles=styles, imports=self._imports(console_assets(request), own),
-        )  # fmt: skip
-
-    def _imports(self, console: str, own: str) -> str:
-        vendored = {"preact": "preact.js", "preact/hooks": "hooks.js", "htm": "htm.js"}
-        known = {name: f"{console}/vendor/{file}" for name, file in vendored.items()}
-        further = {name: f"{own}/modules/{path.name}" for name, path in self._modules.items()}
-        imports = {**known, "posthouse/": f"{console}/js/", **further}
-        return json.dumps({"imports": imports}).replace("<", "\\u003c")
+            request,
+            title=self._title,
+            base=base,
+            main=f"{own}/main.js",
+            modules={"posthouse/": f"{console_assets(request)}/js/", **modules},
+            styles=[f"{own}/{path}" for path in self._assets().paths(".css")],
+            policy=_POLICY,
+        )
 
 
 def _read(folder: Path, modules: dict[str, Path]) -> Assets:
-    added = {f"modules/{path.name}": path.read_bytes() for path in modules.values()}
-    return Assets(dict(files_below(folder)) | added)
+    contents = {f"modules/{path.name}": path.read_bytes() for path in modules.values()}
+    return Assets(read_files(folder) | contents)

@@ -25,9 +25,7 @@ TYPES = {
     ".webp": "image/webp",
     ".woff2": "font/woff2",
 }
-
-
-OWN_WORDS = ("js/", "css/")
+_MINIFIED_PREFIXES = ("js/", "css/")
 _COMMENTS = re.compile(rb"^\s*(?://.*|/\*(?:[^*]|\*(?!/))*\*/\s*)$", re.MULTILINE)
 _INDENTS = re.compile(rb"\n\s+")
 _IMPORTS = re.compile(rb'^(import|export) \{ (.*) \} from "', re.MULTILINE)
@@ -57,9 +55,9 @@ class Assets:
 
 @cache
 def assets() -> Assets:
-    own = dict(files_below(files("posthouse.console") / "static"))
-    own = {path: lean(path, content) for path, content in own.items()}
-    return Assets(own | {"js/glossary.js": _glossary()})
+    contents = read_files(files("posthouse.console") / "static")
+    minified = {path: minify(path, content) for path, content in contents.items()}
+    return Assets(minified | {"js/glossary.js": _glossary()})
 
 
 def _glossary() -> bytes:
@@ -70,27 +68,26 @@ def _glossary() -> bytes:
     return f"export const TERMS = {json.dumps(terms, ensure_ascii=False)}\n".encode()
 
 
-def files_below(folder: Traversable, prefix: str = "") -> list[tuple[str, bytes]]:
-    found: list[tuple[str, bytes]] = []
+def read_files(folder: Traversable, prefix: str = "") -> dict[str, bytes]:
+    """Return the contents of all files below a folder by their path in it."""
+    contents: dict[str, bytes] = {}
     for item in folder.iterdir():
-        if item.is_dir():
-            found += files_below(item, f"{prefix}{item.name}/")
-        else:
-            found.append((f"{prefix}{item.name}", item.read_bytes()))
-    return found
+        path = f"{prefix}{item.name}"
+        contents |= read_files(item, f"{path}/") if item.is_dir() else {path: item.read_bytes()}
+    return contents
 
 
-def lean(path: str, content: bytes) -> bytes:
+def minify(path: str, content: bytes) -> bytes:
     """Remove indentation, comments on separate lines, and spaces in imports and around CSS punctuation.
 
     In templates, white space around a line break has no meaning.
     """
-    if not path.startswith(OWN_WORDS):
+    if not path.startswith(_MINIFIED_PREFIXES):
         return content
     content = _INDENTS.sub(b"\n", _COMMENTS.sub(b"", content)).strip()
     if path.endswith(".css"):
         return _CSS_SPACES.sub(rb"\1\2", content).replace(b";}", b"}")
-    return _IMPORTS.sub(lambda found: b'%s{%s}from"' % (found[1], found[2].replace(b", ", b",")), content)
+    return _IMPORTS.sub(lambda match: b'%s{%s}from"' % (match[1], match[2].replace(b", ", b",")), content)
 
 
 def _asset(path: str, content: bytes) -> Asset:

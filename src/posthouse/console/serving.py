@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import secrets
+from collections.abc import Iterable, Sequence
 from html import escape
 from string import Template
 
@@ -15,12 +17,13 @@ POLICY = (
     "default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'"
 )
+_VENDORED = {"preact": "preact.js", "preact/hooks": "hooks.js", "htm": "htm.js"}
 
 
-def send_asset(request: Request, kept: Assets, version: str, path: str) -> Response:
+def send_asset(request: Request, served: Assets, version: str, path: str) -> Response:
     """Return a static file, compressed if the browser accepts that; 404 for other versions."""
-    found = kept.find(path)
-    if found is None or version != kept.version:
+    found = served.find(path)
+    if found is None or version != served.version:
         raise HTTPException(404, "file not found: the page was updated; reload it")
     headers = {"Cache-Control": _FOREVER, "Vary": "Accept-Encoding", "X-Content-Type-Options": "nosniff"}
     if "gzip" in request.headers.get("accept-encoding", ""):
@@ -30,12 +33,42 @@ def send_asset(request: Request, kept: Assets, version: str, path: str) -> Respo
     return Response(found.content, media_type=found.media_type, headers=headers)
 
 
-def render(request: Request, template: str, policy: str, *, nonce: str, **values: str) -> Response:
-    """Return a page of the console's static files. The values must be escaped."""
-    shell = assets().find(template)
-    assert shell is not None
-    text = Template(shell.content.decode()).substitute(
-        values, nonce=nonce, root=escape(root_of(request)), assets=escape(console_assets(request))
+def render(
+    request: Request,
+    *,
+    title: str,
+    base: str,
+    main: str,
+    modules: dict[str, str] | None = None,
+    styles: Iterable[str] = (),
+    preloads: Iterable[str] = (),
+    apps: Sequence[tuple[str, str]] = (),
+    policy: str = POLICY,
+) -> Response:
+    """Return a page with the layout of the console.
+
+    - ``base``: the URL path that links of the page are relative to.
+    - ``main``: the URL of the script that renders the page; ``modules``: URLs of modules by importable name.
+    - ``styles``, ``preloads``: URLs of further style sheets, and of modules that are loaded early.
+    - ``apps``: titles and paths of the applications in the navigation.
+    """
+    template = assets().find("page.html")
+    assert template is not None
+    nonce, own = secrets.token_urlsafe(16), console_assets(request)
+    imports = {name: f"{own}/vendor/{file}" for name, file in _VENDORED.items()} | (modules or {})
+    text = Template(template.content.decode()).substitute(
+        root=escape(root_of(request)),
+        assets=escape(own),
+        title=escape(title),
+        base=escape(base),
+        main=escape(main),
+        apps=escape(json.dumps(apps)),
+        nonce=nonce,
+        imports=json.dumps({"imports": imports}).replace("<", "\\u003c"),
+        styles="\n".join(f'    <link rel="stylesheet" href="{escape(url)}">' for url in styles),
+        preloads="\n".join(
+            f'    <link rel="modulepreload" href="{escape(url)}" nonce="{nonce}">' for url in preloads
+        ),
     )
     headers = {
         "Cache-Control": "no-store",
@@ -44,11 +77,7 @@ def render(request: Request, template: str, policy: str, *, nonce: str, **values
         "X-Content-Type-Options": "nosniff",
         "Cross-Origin-Opener-Policy": "same-origin",
     }
-    return Response(text, media_type=shell.media_type, headers=headers)
-
-
-def new_nonce() -> str:
-    return secrets.token_urlsafe(16)
+    return Response(text, media_type=template.media_type, headers=headers)
 
 
 def root_of(request: Request) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from posthouse.errors import ConfigurationError
 
-MOST_BYTES = 10_240
+MAX_BYTES = 10_240
 """Maximum size of all capabilities together, and of the metadata: every query of the workers reads both."""
 
 _NAME = re.compile(r"[^\x00-\x1f\x7f]{0,200}")
@@ -23,8 +23,8 @@ def capability_words(text: str) -> list[str]:
     words = sorted({word.strip() for word in text.split(",") if word.strip()})
     for word in words:
         check_capability(word)
-    if len(",".join(words)) > MOST_BYTES:
-        raise ConfigurationError(f"the capabilities of a worker exceed {MOST_BYTES:,} bytes in total")
+    if len(",".join(words)) > MAX_BYTES:
+        raise ConfigurationError(f"the capabilities of a worker exceed {MAX_BYTES:,} bytes in total")
     return words
 
 
@@ -45,8 +45,8 @@ def checked_facts(text: str) -> dict[str, Any]:
     if not isinstance(facts, dict):
         raise ConfigurationError('worker_metadata must be a JSON object such as {"pod": "a-1"}')
     size = len(json.dumps(facts, ensure_ascii=False).encode(errors="surrogatepass"))
-    if size > MOST_BYTES:
-        raise ConfigurationError(f"worker_metadata must have at most {MOST_BYTES:,} bytes, not {size:,}")
+    if size > MAX_BYTES:
+        raise ConfigurationError(f"worker_metadata must have at most {MAX_BYTES:,} bytes, not {size:,}")
     return facts
 
 

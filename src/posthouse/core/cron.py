@@ -32,8 +32,8 @@ _WEEKDAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
 _NTH = re.compile(r"([A-Z]+|\d)#(\d+)\Z")
 _LAST = re.compile(r"([A-Z]{3}|\d)L\Z")
 _HOURS = 24
-_MOST_WEEKS = 5
-_MOST_DIGITS = 9
+_MAX_WEEKS = 5
+_MAX_DIGITS = 9
 
 
 class _Field(NamedTuple):
@@ -203,13 +203,13 @@ def _step(field: _Field, text: str) -> int:
 
 def _small(digits: str) -> int:
     """Parse digits, or return a number too large for any field: Python rejects very long integers."""
-    return int(digits) if len(digits) <= _MOST_DIGITS else 10**_MOST_DIGITS
+    return int(digits) if len(digits) <= _MAX_DIGITS else 10**_MAX_DIGITS
 
 
 def _nth_weekday(item: str) -> tuple[int, int] | None:
     if match := _NTH.match(item):
         week = _small(match[2])
-        if not 1 <= week <= _MOST_WEEKS:
+        if not 1 <= week <= _MAX_WEEKS:
             raise InvalidSchedule(f"day of week: {item} has week {match[2]}; weeks are 1 to 5")
         return _number(_WEEKDAY, match[1]) % 7, week
     if match := _LAST.match(item):
@@ -217,7 +217,7 @@ def _nth_weekday(item: str) -> tuple[int, int] | None:
     return None
 
 
-MOST_LISTED = 6
+MAX_LISTED = 6
 """Maximum length of a list in a description; longer lists are described field by field, as written."""
 
 _MONTH_NAMES = (
@@ -261,7 +261,7 @@ def describe_interval(seconds: int) -> str:
 def _times(cron: Cron) -> str:
     hours = sorted({minute // _MINUTES_PER_HOUR for minute in cron.minutes})
     minutes = sorted({minute % _MINUTES_PER_HOUR for minute in cron.minutes})
-    if len(minutes) * len(hours) <= MOST_LISTED and not _is_even(minutes, hours):
+    if len(minutes) * len(hours) <= MAX_LISTED and not _is_even(minutes, hours):
         return f"at {_listed([_clock(hour, minute) for hour in hours for minute in minutes])}"
     if len(minutes) == 1:
         return _hourly(minutes[0], hours)
@@ -334,9 +334,9 @@ def _days_of_week(cron: Cron) -> str:
 
 
 def _named_weekdays(weekdays: Collection[int]) -> list[str]:
-    places = [place for place, day in enumerate(_MONDAY_FIRST) if day in weekdays]
-    names = [_WEEKDAY_NAMES[_MONDAY_FIRST[place]] for place in places]
-    if _in_a_row(places):
+    indexes = [index for index, day in enumerate(_MONDAY_FIRST) if day in weekdays]
+    names = [_WEEKDAY_NAMES[_MONDAY_FIRST[index]] for index in indexes]
+    if _in_a_row(indexes):
         return [f"{names[0]} to {names[-1]}"]
     return [f"{names[0]}s"] if len(names) == 1 else names
 
@@ -364,7 +364,7 @@ def _in_a_row(values: Sequence[int]) -> bool:
 
 
 def _listed(items: Sequence[str]) -> str:
-    if len(items) > MOST_LISTED:
+    if len(items) > MAX_LISTED:
         raise _Unusual
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 

@@ -16,13 +16,13 @@ from posthouse.core.redaction import Redactor, Secrets, redactor_for
 from posthouse.core.redaction.redactor import NO_SECRETS
 from posthouse.core.request import Request
 from posthouse.core.retry import Retry
-from posthouse.core.schema import FieldError, compiled
+from posthouse.core.schema import FieldError, compile_schema
 from posthouse.errors import InvalidCommand, InvalidDefinition, InvalidPayload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredDefinition:
-    """The columns of the statement definition_rules.
+    """The columns of the statement definitions_by_kind.
 
     ``overrides`` holds the values that an operator set in place of those in the code.
     """
@@ -57,8 +57,8 @@ class StoredDefinition:
     @property
     def retry_override(self) -> Retry | None:
         """The retry policy that an operator set, or None."""
-        chosen = self.overrides.get("retry")
-        return Retry.from_json(chosen) if chosen else None
+        policy = self.overrides.get("retry")
+        return Retry.from_json(policy) if policy else None
 
     @property
     def has_schema_override(self) -> bool:
@@ -67,39 +67,39 @@ class StoredDefinition:
 
     def apply_overrides(self, request: Request) -> Request:
         """Return the request with the operator's overrides in place of its implied options."""
-        yielding = [name for name in request.implied or () if name in self.overrides]
-        return request.changed(**dict.fromkeys(yielding)) if yielding else request
+        overridden = [name for name in request.implied or () if name in self.overrides]
+        return request.changed(**dict.fromkeys(overridden)) if overridden else request
 
-    def faults(self, payload: str) -> list[FieldError]:
+    def schema_errors(self, payload: str) -> list[FieldError]:
         """Validate a payload and return the errors, with secrets masked."""
-        schema = compiled_or_raise(self)
+        schema = _schema_of(self)
         if schema is None:
             return []
-        found: list[FieldError] = schema.faults_of(payload)
+        found: list[FieldError] = schema.errors_in(payload)
         secrets = self.redactor.secrets(from_json(payload)) if found else NO_SECRETS
-        return [self._masked(fault, secrets) for fault in found]
+        return [self._masked(error, secrets) for error in found]
 
-    def _masked(self, fault: FieldError, secrets: Secrets) -> FieldError:
+    def _masked(self, error: FieldError, secrets: Secrets) -> FieldError:
         """Mask the whole message, because the field name tells whether the value after it is a secret."""
-        text = self.redactor.text(fault.within("payload"), secrets)
-        place = FieldError(fault.path, "").within("payload")
+        text = self.redactor.text(error.within("payload"), secrets)
+        prefix = FieldError(error.path, "").within("payload")
         return (
-            FieldError(fault.path, text.removeprefix(place))
-            if text.startswith(place)
+            FieldError(error.path, text.removeprefix(prefix))
+            if text.startswith(prefix)
             else FieldError("", text)
         )
 
-    def problems(self, payload: str) -> list[str]:
+    def schema_error_messages(self, payload: str) -> list[str]:
         """Validate a payload and return the errors as text."""
-        return [fault.within("payload") for fault in self.faults(payload)]
+        return [error.within("payload") for error in self.schema_errors(payload)]
 
-    def check(self, payload: str) -> None:
-        found = self.problems(payload)
+    def validate_payload(self, payload: str) -> None:
+        found = self.schema_error_messages(payload)
         if found:
-            raise self.refusal(found)
+            raise self.rejection(found)
 
-    def refusal(self, problems: Sequence[str]) -> InvalidPayload:
-        return InvalidPayload(f"invalid payload for {self.key}: {'; '.join(problems)}")
+    def rejection(self, messages: Sequence[str]) -> InvalidPayload:
+        return InvalidPayload(f"invalid payload for {self.key}: {'; '.join(messages)}")
 
 
 def is_own(kind: str) -> bool:
@@ -107,10 +107,10 @@ def is_own(kind: str) -> bool:
     return kind.startswith("posthouse.")
 
 
-def compiled_or_raise(rules: StoredDefinition) -> Any:
+def _schema_of(rules: StoredDefinition) -> Any:
     """Return the compiled schema. Raises InvalidDefinition if the stored schema is invalid."""
     try:
-        return compiled(rules.schema)
+        return compile_schema(rules.schema)
     except InvalidDefinition as error:
         raise InvalidDefinition(f"the definition of {rules.key} is invalid: {error}") from None
 
@@ -121,12 +121,14 @@ _NAMES = {item.name for item in fields(StoredDefinition)}
 
 def payload_errors(rules: StoredDefinition, payload: str, values: TemplateValues) -> list[FieldError]:
     """Return the schema errors; if there are none, the errors of rendering the command's arguments."""
-    return rules.faults(payload) or [FieldError("", text) for text in _command_errors(rules, payload, values)]
+    return rules.schema_errors(payload) or [
+        FieldError("", text) for text in _command_errors(rules, payload, values)
+    ]
 
 
 def payload_error_messages(rules: StoredDefinition, payload: str, values: TemplateValues) -> list[str]:
     """Return the errors as text."""
-    return rules.problems(payload) or _command_errors(rules, payload, values)
+    return rules.schema_error_messages(payload) or _command_errors(rules, payload, values)
 
 
 def _command_errors(rules: StoredDefinition, payload: str, values: TemplateValues) -> list[str]:
@@ -150,7 +152,7 @@ def parse_command(rules: StoredDefinition) -> CommandSpec:
     if rules.command is None:
         raise InvalidDefinition(f"{rules.key} is not a command: it runs in a handler")
     try:
-        return _parsed(_text(rules.command))
+        return _parse_spec(_text(rules.command))
     except InvalidCommand as error:
         raise InvalidDefinition(f"the definition of {rules.key} is invalid: {error}") from None
 
@@ -160,5 +162,5 @@ def _text(command: Mapping[str, Any]) -> str:
 
 
 @lru_cache(maxsize=512)
-def _parsed(text: str) -> CommandSpec:
+def _parse_spec(text: str) -> CommandSpec:
     return CommandSpec.from_json(json.loads(text))

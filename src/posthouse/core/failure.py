@@ -17,7 +17,7 @@ _INSTALLED = ("site-packages", "dist-packages")
 _STANDARD = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 
 
-def place_of(trace: TracebackType | None) -> str | None:
+def location_of(trace: TracebackType | None) -> str | None:
     """Return the innermost frame of the user's code as ``module.function``.
 
     The line number is left out, so that edits above it do not change the result. Installed packages count as
@@ -106,7 +106,7 @@ def fingerprint(error: Mapping[str, Any]) -> str:
     parts = [kind]
     if kind not in _BY_TYPE_ALONE:
         message = error.get("message")
-        parts += [str(error.get("place") or ""), normalised(message if isinstance(message, str) else "")]
+        parts += [str(error.get("location") or ""), normalised(message if isinstance(message, str) else "")]
     # posthouse.fingerprint uses the same rule for errors created in SQL: their type alone.
     text = "\x1f".join(parts).rstrip("\x1f")
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:LENGTH]

@@ -60,7 +60,7 @@ TERMS: Final[dict[str, str]] = {
     "context": "The JSON object of an event, from which payload templates are filled.",
     "schedule": "A trigger with a cron expression or an interval, and a time zone.",
     "failure group": "Failed attempts of one tenant and kind whose errors have the same fingerprint.",
-    "fingerprint": "A hash of the error's type, its place in your code, and its message without values.",
+    "fingerprint": "A hash of the error's type, its location in your code, and its message without values.",
     "alert": "A message about a problem, sent to Slack, Discord or a webhook.",
     "tenant": "The owner of a job. Row-level security separates tenants in the database.",
     "role": "What a principal may do: super-admin, tenant-admin, tenant-viewer, event-emitter or worker.",

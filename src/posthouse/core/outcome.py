@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from posthouse.core.duration import Duration, seconds
-from posthouse.core.failure import place_of
+from posthouse.core.failure import location_of
 from posthouse.core.payload import escape
 from posthouse.core.retry import Retry
 from posthouse.core.states import Event
@@ -73,7 +73,7 @@ class Reported(Exception):
         self.error = error
 
 
-class Attempt(Protocol):
+class AttemptFacts(Protocol):
     """The facts about an attempt that the decision depends on."""
 
     @property
@@ -107,7 +107,7 @@ class Decision:
     error: dict[str, Any] | None = None
 
 
-def decide(attempt: Attempt, ending: BaseException, policy: Policy, rng: random.Random) -> Decision:
+def decide(attempt: AttemptFacts, ending: BaseException, policy: Policy, rng: random.Random) -> Decision:
     """Decide what happens after an attempt that did not succeed."""
     match ending:
         case Snooze():
@@ -117,8 +117,8 @@ def decide(attempt: Attempt, ending: BaseException, policy: Policy, rng: random.
         case Crashed():
             return _crashed(attempt, ending, policy.crash_limit)
         case _ if isinstance(ending, (Fail, *policy.fail_on)):
-            told = ending.__cause__ if isinstance(ending, Fail) else None
-            return Decision(Event.FAIL, "failed", error=describe(told or ending))
+            error = ending.__cause__ if isinstance(ending, Fail) else None
+            return Decision(Event.FAIL, "failed", error=describe(error or ending))
     outcome = "timeout" if isinstance(ending, TimedOut) else "failed"
     if attempt.attempt >= attempt.max_attempts:
         return Decision(Event.EXHAUST, outcome, error=describe(ending))
@@ -126,7 +126,7 @@ def decide(attempt: Attempt, ending: BaseException, policy: Policy, rng: random.
     return Decision(Event.RETRY, outcome, delay, describe(ending))
 
 
-def _snooze(attempt: Attempt, ending: Snooze) -> Decision:
+def _snooze(attempt: AttemptFacts, ending: Snooze) -> Decision:
     if ending.limit is not None and attempt.snoozes >= ending.limit:
         message = f"snoozed {attempt.snoozes} times, the limit is {ending.limit}"
     elif ending.deadline is not None and attempt.age + ending.delay > ending.deadline:
@@ -137,7 +137,7 @@ def _snooze(attempt: Attempt, ending: Snooze) -> Decision:
     return Decision(Event.EXHAUST, "failed", error=error)
 
 
-def _crashed(attempt: Attempt, ending: Crashed, limit: int) -> Decision:
+def _crashed(attempt: AttemptFacts, ending: Crashed, limit: int) -> Decision:
     """Decide as for a dead worker (posthouse.rescue): retry at once, until the crash limit is reached."""
     poison = attempt.crashes + 1 >= limit
     error = {"type": "Poison" if poison else "Crashed", "message": str(ending), **ending.details}
@@ -157,8 +157,8 @@ def describe(ending: BaseException, name: str | None = None) -> dict[str, Any]:
     }
     if ending.__traceback__ is not None:
         error["traceback"] = escape("".join(traceback.format_exception(ending))[-_TRACEBACK_LIMIT:])
-        if place := place_of(ending.__traceback__):
-            error["place"] = escape(place)
+        if location := location_of(ending.__traceback__):
+            error["location"] = escape(location)
     return error
 
 

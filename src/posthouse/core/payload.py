@@ -50,7 +50,7 @@ def payload_bytes(value: Any, limit: int) -> bytes:
     except (ValueError, RecursionError):
         raise InvalidPayload(_too_deep()) from None
     if b"NaN" in data or b"Infinity" in data:
-        _refuse_constants(data)
+        _reject_nan(data)
     if len(data) > MAX_DEPTH:  # otherwise it can neither be too deep nor contain such integers
         _check_depth(data)
         _check_digits(data)
@@ -116,11 +116,11 @@ def _too_deep() -> str:
     return f"the payload is nested more than {MAX_DEPTH} levels deep, or contains itself"
 
 
-def _refuse_constants(data: bytes) -> None:
-    def refuse(constant: str) -> None:
+def _reject_nan(data: bytes) -> None:
+    def reject_constant(constant: str) -> None:
         raise InvalidPayload(f"the payload contains {constant}, which JSON does not support")
 
-    json.loads(data, parse_constant=refuse)
+    json.loads(data, parse_constant=reject_constant)
 
 
 def _check_depth(data: bytes) -> None:
@@ -197,8 +197,8 @@ def _encode_awkward(value: Any, limit: int) -> str:
     except Exception as error:  # noqa: BLE001 - the work is done; encoding an arbitrary result may raise anything
         return json.dumps({"unstorable": f"the result could not be stored: {type(error).__name__}"})
     if len(text) > limit:
-        note = f"the result has {len(text):,} bytes, the limit is {limit:,}"
-        return json.dumps({"unstorable": note})
+        notice = f"the result has {len(text):,} bytes, the limit is {limit:,}"
+        return json.dumps({"unstorable": notice})
     return text
 
 

@@ -38,7 +38,7 @@ _UNWANTED = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 PRIORITY_NAMES = {"urgent": 10, "high": 50, "normal": 100, "low": 200}
 """Priorities are integers, lower first; four have names."""
 _PRIORITY_RANGE = range(-(2**31), 2**31)
-_MOST_ATTEMPTS = 1_000_000
+_MAX_ATTEMPTS = 1_000_000
 
 
 class EnqueueOptions(TypedDict, total=False):
@@ -130,8 +130,8 @@ class Request:
             raise InvalidJob("pass either at or delay, not both")
         if self.at is not None and self.at.tzinfo is None:
             raise InvalidJob(f"the time {self.at} has no time zone; pass an aware datetime")
-        if self.max_attempts is not None and not 1 <= self.max_attempts <= _MOST_ATTEMPTS:
-            raise InvalidJob(f"max_attempts must be from 1 to {_MOST_ATTEMPTS:,}, not {self.max_attempts}")
+        if self.max_attempts is not None and not 1 <= self.max_attempts <= _MAX_ATTEMPTS:
+            raise InvalidJob(f"max_attempts must be from 1 to {_MAX_ATTEMPTS:,}, not {self.max_attempts}")
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise InvalidJob(f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}")
@@ -169,25 +169,26 @@ class Request:
             return self.retry.attempts
         return self.max_attempts
 
-    def plain_fields(self, job_id: UUID, payload_limit: int) -> dict[str, Any]:
-        """Return the parameters of the statement enqueue_one for a plain request."""
-        return {
-            "id": job_id,
-            "kind": self.kind,
-            "payload": payload_bytes(self.payload, payload_limit).decode(),
-            "tenant": self.tenant,
-            "queue": self.queue,
-            "priority": None if self.priority is None else _priority(self.priority),
-            "max_attempts": self.attempts,
-            "timeout": None if self.timeout is None else seconds(self.timeout),
-            "retry": to_json(self.retry.to_json()).decode() if self.retry else None,
-            "correlation_id": self.correlation_id,
-            "subject": self.subject,
-            "source": self.source,
-            "source_ref": self.source_ref,
-            "created_by": self.created_by,
-            "parent_id": self.parent_id,
-        }
+    def texts(self, job_id: UUID, payload_limit: int) -> tuple[str | None, ...]:
+        """Return the parameters of posthouse.enqueue_one for a plain request."""
+        attempts = self.attempts
+        return (
+            str(job_id),
+            self.kind,
+            payload_bytes(self.payload, payload_limit).decode(),
+            self.tenant,
+            self.queue,
+            None if self.priority is None else str(_priority(self.priority)),
+            None if attempts is None else str(attempts),
+            None if self.timeout is None else str(seconds(self.timeout)),
+            to_json(self.retry.to_json()).decode() if self.retry else None,
+            self.correlation_id,
+            self.subject,
+            self.source,
+            self.source_ref,
+            self.created_by,
+            None if self.parent_id is None else str(self.parent_id),
+        )
 
     def to_json(self, job_id: UUID, *, verify: bool, payload_limit: int) -> str:
         """Return the JSON object that posthouse.enqueue_many expects."""

@@ -105,8 +105,8 @@ Fold: TypeAlias = Literal["once", "twice"]
 
 GAPS = ("next", "skip")
 FOLDS = ("once", "twice")
-LONGEST_EXPRESSION = 512
-LONGEST_INTERVAL = 366 * 86400
+MAX_EXPRESSION_CHARS = 512
+MAX_INTERVAL = 366 * 86400
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _DAY = timedelta(days=1)
@@ -184,14 +184,16 @@ class Schedule:
             return Occurrence(at, local)
         swallowed = self._swallowed_before(at, self.rule)
         if swallowed:
-            return Occurrence(at, local, "moved", swallowed, f"for {_told(swallowed)}, which clocks skip")
+            return Occurrence(
+                at, local, "moved", swallowed, f"for {_clock_times(swallowed)}, which clocks skip"
+            )
         if showing(local.replace(tzinfo=None), self.zone).times == 1:
             return Occurrence(at, local)
         which: Literal["first", "second"] = "second" if local.fold else "first"
         return Occurrence(at, local, which, (), f"the {which} of two {local:%H:%M}")
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Describe the schedule in words. Intervals have no time zone."""
         if isinstance(self.rule, Cron):
             return f"{describe_cron(self.expression)}, {self.zone.key}"
@@ -243,7 +245,7 @@ class Schedule:
         return tuple(wall for wall in walls if start <= wall < end)
 
 
-def _told(walls: tuple[datetime, ...]) -> str:
+def _clock_times(walls: tuple[datetime, ...]) -> str:
     times = [f"{wall:%H:%M}" for wall in walls]
     return ", ".join(times) if len(times) <= _FEW else f"{times[0]} … {times[-1]}"
 
@@ -277,8 +279,8 @@ def _parsed(expression: str, zone: str, gap: Gap, fold: Fold) -> Schedule:
         raise InvalidSchedule(
             f"gap must be next or skip, not {gap!r}; fold must be once or twice, not {fold!r}"
         )
-    if len(expression) > LONGEST_EXPRESSION:
-        raise InvalidSchedule(f"a schedule must have at most {LONGEST_EXPRESSION} characters")
+    if len(expression) > MAX_EXPRESSION_CHARS:
+        raise InvalidSchedule(f"a schedule must have at most {MAX_EXPRESSION_CHARS} characters")
     head, *rest = expression.split(maxsplit=1) or [""]
     interval = head.lower() in {"every", "@every"}
     rule = _interval(expression, *(rest or [""])) if interval else Cron.parse(expression)
@@ -290,7 +292,7 @@ def _interval(expression: str, length: str) -> int:
         amount = seconds(length)
     except ConfigurationError as error:
         raise InvalidSchedule(f"{expression!r}: {error}") from None
-    if amount < 1 or amount != int(amount) or amount > LONGEST_INTERVAL:
+    if amount < 1 or amount != int(amount) or amount > MAX_INTERVAL:
         raise InvalidSchedule(f"{expression!r}: an interval must be whole seconds from 1s to 366d")
     return int(amount)
 

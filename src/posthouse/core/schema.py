@@ -62,20 +62,20 @@ FORMATS: dict[str, Callable[[str], bool]] = {
 }
 
 
-MOST_SUBSCHEMAS = 2_000
-MOST_DEPTH = 100
-MOST_PER_VALUE = 10_000
+MAX_SUBSCHEMAS = 2_000
+MAX_DEPTH = 100
+MAX_PER_VALUE = 10_000
 """Maximum number of evaluations of subschemas for one value of a payload."""
-MOST_EVALUATIONS = 1_000_000
+MAX_EVALUATIONS = 1_000_000
 """Maximum number of evaluations for a whole payload. They take about 0.1 s."""
 CHEAP_PER_VALUE = 10
 """Up to this number of evaluations per value, the depth of a payload is not measured."""
-DEEPEST_PAYLOAD = 200
+MAX_PAYLOAD_DEPTH = 200
 SHALLOW = 20
-MOST_STEPS = 100_000
+MAX_STEPS = 100_000
 _ENUM_STEP = 100
 _SAME = ("allOf", "anyOf", "oneOf")
-_SAME_ONE = ("not", "if", "then", "else")
+_SAME_SINGLE = ("not", "if", "then", "else")
 _SAME_NAMED = ("dependentSchemas", "dependencies")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
@@ -84,14 +84,14 @@ class SchemaCost:
     """The cost of a schema: its subschemas, and how many of them are evaluated for a value at each depth."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
-        _refuse_deep(schema)
+        _reject_deep(schema)
         self._index = SchemaIndex(schema)
         self._same: dict[int, list[dict[str, Any]]] = {}
-        self._order = self._sorted(self._reachable(schema))
-        self._per_value = self._counted(id(schema))
-        if self._per_value[-1] > MOST_PER_VALUE and not self._is_recursive():
+        self._order = self._sort(self._find_reachable(schema))
+        self._per_value = self._count_evaluations(id(schema))
+        if self._per_value[-1] > MAX_PER_VALUE and not self._is_recursive():
             raise InvalidDefinition(
-                f"the schema is too expensive: one value may need more than {MOST_PER_VALUE:,} evaluations; "
+                f"the schema is too expensive: one value may need more than {MAX_PER_VALUE:,} evaluations; "
                 "use fewer alternatives (oneOf, anyOf) that refer to each other"
             )
 
@@ -104,7 +104,7 @@ class SchemaCost:
         counts = [self._per_value[min(depth, last)] for depth in range(len(levels))]
         return counts[-1], sum(map(mul, levels, counts))
 
-    def _reachable(self, schema: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    def _find_reachable(self, schema: dict[str, Any]) -> dict[int, dict[str, Any]]:
         found: dict[int, dict[str, Any]] = {}
         left: list[Any] = [schema]
         while left:
@@ -114,8 +114,8 @@ class SchemaCost:
             found[id(node)] = node
             self._same[id(node)] = same = self._applied_with(node)
             left += [*same, *_children(node)]
-            if len(found) > MOST_SUBSCHEMAS:
-                raise InvalidDefinition(f"a schema has at most {MOST_SUBSCHEMAS:,} subschemas")
+            if len(found) > MAX_SUBSCHEMAS:
+                raise InvalidDefinition(f"a schema has at most {MAX_SUBSCHEMAS:,} subschemas")
         return found
 
     def _applied_with(self, node: dict[str, Any]) -> list[dict[str, Any]]:
@@ -123,40 +123,40 @@ class SchemaCost:
         found: list[Any] = [self._index.resolved(node.get(name)) for name in _REFERENCES]
         for name in _SAME:
             found += node[name] if isinstance(node.get(name), list) else ()
-        found += [node.get(name) for name in _SAME_ONE]
+        found += [node.get(name) for name in _SAME_SINGLE]
         for name in _SAME_NAMED:
             found += node[name].values() if isinstance(node.get(name), dict) else ()
         return [item for item in found if isinstance(item, dict)]
 
-    def _sorted(self, nodes: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
+    def _sort(self, nodes: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the subschemas, each after the subschemas that it applies to the same value."""
         order, _ = _postorder(nodes.values(), lambda node: self._same[id(node)])
         return order
 
     def _is_recursive(self) -> bool:
         """Return whether a subschema contains itself. Only the payload then limits the depth."""
-        _, has_circle = _postorder(self._order, lambda node: [*self._same[id(node)], *_children(node)])
-        return has_circle
+        _, has_cycle = _postorder(self._order, lambda node: [*self._same[id(node)], *_children(node)])
+        return has_cycle
 
-    def _counted(self, root: int) -> list[int]:
+    def _count_evaluations(self, root: int) -> list[int]:
         """Return the number of evaluations of one value for each depth of a payload.
 
         The list ends at the depth from which the number stays the same.
         """
         inner: dict[int, int] = {}
         found: list[int] = []
-        for level in range(max(SHALLOW, min(DEEPEST_PAYLOAD + 1, MOST_STEPS // len(self._order)))):
+        for level in range(max(SHALLOW, min(MAX_PAYLOAD_DEPTH + 1, MAX_STEPS // len(self._order)))):
             outer: dict[int, int] = {}
             for node in self._order:
-                own = _below(node, inner) if level else 1 + len(node.get("enum") or ()) // _ENUM_STEP
+                own = _count_below(node, inner) if level else 1 + len(node.get("enum") or ()) // _ENUM_STEP
                 again = 2 if "unevaluatedProperties" in node or "unevaluatedItems" in node else 1
                 total = own + again * sum(outer.get(id(other), 0) for other in self._same[id(node)])
-                outer[id(node)] = min(total, MOST_EVALUATIONS + 1)
+                outer[id(node)] = min(total, MAX_EVALUATIONS + 1)
             found.append(max(outer[root], *found[-1:], 0))
-            if outer == inner or found[-1] > MOST_EVALUATIONS:
+            if outer == inner or found[-1] > MAX_EVALUATIONS:
                 return found
             inner = outer
-        return [*found, MOST_EVALUATIONS + 1]
+        return [*found, MAX_EVALUATIONS + 1]
 
 
 def _postorder(
@@ -166,7 +166,7 @@ def _postorder(
 
     A cycle costs nothing: the validator applies a schema that refers to itself only once to the same value.
     """
-    has_circle = False
+    has_cycle = False
     is_done: dict[int, bool] = {}
     order: list[dict[str, Any]] = []
     left = [(node, False) for node in nodes]
@@ -180,9 +180,9 @@ def _postorder(
             left.append((node, True))
             for other in following(node):
                 if isinstance(other, dict):
-                    has_circle = has_circle or is_done.get(id(other)) is False
+                    has_cycle = has_cycle or is_done.get(id(other)) is False
                     left.append((other, False))
-    return order, has_circle
+    return order, has_cycle
 
 
 def _children(node: dict[str, Any]) -> Iterator[Any]:
@@ -203,7 +203,7 @@ _ONE_CHILD = (
 )  # fmt: skip
 
 
-def _below(node: dict[str, Any], counts: dict[int, int]) -> int:
+def _count_below(node: dict[str, Any], counts: dict[int, int]) -> int:
     """Return how often this subschema evaluates an item of the array or a field of the object."""
 
     def most(found: Any) -> int:
@@ -224,25 +224,25 @@ def _below(node: dict[str, Any], counts: dict[int, int]) -> int:
     return max(fields, items)
 
 
-def _refuse_deep(schema: Any) -> None:
+def _reject_deep(schema: Any) -> None:
     left = [(schema, 1)]
     while left:
         item, depth = left.pop()
-        if depth > MOST_DEPTH:
-            raise InvalidDefinition(f"a schema is nested at most {MOST_DEPTH} levels deep")
+        if depth > MAX_DEPTH:
+            raise InvalidDefinition(f"a schema is nested at most {MAX_DEPTH} levels deep")
         inner = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
         left.extend((each, depth + 1) for each in inner if isinstance(each, dict | list))
 
 
-MOST_PROBLEMS = 10
-MOST_BYTES = 65_536
-_LONGEST_PROBLEM = 300
+MAX_ERRORS = 10
+MAX_BYTES = 65_536
+_MAX_MESSAGE_CHARS = 300
 _PLAIN_KEY = re.compile(r"[\w-]+\Z")
 _PATTERN_BYTES = 1_000_000
-MOST_EXPLAINED = 5_000
-MOST_ALTERNATIVES = 100
+MAX_EXPLAINED = 5_000
+MAX_ALTERNATIVES = 100
 _TOO_EXPENSIVE = (
-    f"its validation may need more than {MOST_EVALUATIONS:,} evaluations of the schema; send a smaller or "
+    f"its validation may need more than {MAX_EVALUATIONS:,} evaluations of the schema; send a smaller or "
     "less nested payload, or use fewer alternatives (oneOf, anyOf) in the schema"
 )
 _UNEXPLAINED = "it does not match the schema; there are too many alternatives to say which one"
@@ -272,64 +272,64 @@ class PayloadSchema:
                 schema, offline=True, pattern_options=patterns, validate_formats=True, formats=FORMATS
             )
         except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
-            raise InvalidDefinition(f"invalid JSON Schema: {_shortened(error.message)}") from None
+            raise InvalidDefinition(f"invalid JSON Schema: {_shorten(error.message)}") from None
         except ValueError as error:
             raise InvalidDefinition(f"invalid JSON Schema: {error}") from None
         self._cost = SchemaCost(schema)
 
-    def faults_of(self, payload: str) -> list[FieldError]:
+    def errors_in(self, payload: str) -> list[FieldError]:
         """Return the errors of a payload in this JSON text, unless finding them all is too expensive.
 
         An error takes 0.1 ms or more, and the error of a oneOf contains those of all its alternatives.
         """
         text = payload.encode()
         each, total = self._cost.of(text)
-        if total > MOST_EVALUATIONS:
+        if total > MAX_EVALUATIONS:
             return [FieldError("", _TOO_EXPENSIVE)]
         value = from_json(text)
         if self.accepts(value):
             return []
-        if total <= MOST_EXPLAINED:
-            return self.faults(value)
-        return [self.first_fault(value) if each <= MOST_ALTERNATIVES else FieldError("", _UNEXPLAINED)]
+        if total <= MAX_EXPLAINED:
+            return self.errors(value)
+        return [self.first_error(value) if each <= MAX_ALTERNATIVES else FieldError("", _UNEXPLAINED)]
 
-    def first_fault(self, value: Any) -> FieldError:
+    def first_error(self, value: Any) -> FieldError:
         """Return only the first error: each error holds copies of the values and alternatives in question."""
         try:
             self._validator.validate(value)
         except ValueError as error:  # jsonschema_rs.ValidationError
             path: list[str | int] = getattr(error, "instance_path", [])
-            return FieldError(_place(path), _shortened(getattr(error, "message", str(error))))
+            return FieldError(_format_path(path), _shorten(getattr(error, "message", str(error))))
         return FieldError("", _UNEXPLAINED)
 
     def accepts(self, value: Any) -> bool:
         return self._validator.is_valid(value)
 
-    def faults(self, value: Any) -> list[FieldError]:
+    def errors(self, value: Any) -> list[FieldError]:
         found = []
         for error in self._validator.iter_errors(value):
-            found.append(FieldError(_place(error.instance_path), _shortened(error.message)))
-            if len(found) == MOST_PROBLEMS:
+            found.append(FieldError(_format_path(error.instance_path), _shorten(error.message)))
+            if len(found) == MAX_ERRORS:
                 break
         return found
 
-    def problems(self, value: Any, name: str = "payload") -> list[str]:
+    def error_messages(self, value: Any, name: str = "payload") -> list[str]:
         """Validate a value and return the errors as text."""
-        return [fault.within(name) for fault in self.faults(value)]
+        return [error.within(name) for error in self.errors(value)]
 
 
 @lru_cache(maxsize=512)
-def compiled(text: str) -> PayloadSchema | None:
+def compile_schema(text: str) -> PayloadSchema | None:
     """Return the schema in this JSON text, or None if it accepts every payload."""
     schema = json.loads(text)
     if schema in _ANYTHING:
         return None
-    if len(text) > MOST_BYTES:
-        raise InvalidDefinition(f"the schema has {len(text):,} bytes, the limit is {MOST_BYTES:,}")
+    if len(text) > MAX_BYTES:
+        raise InvalidDefinition(f"the schema has {len(text):,} bytes, the limit is {MAX_BYTES:,}")
     return PayloadSchema(schema)
 
 
-def _place(path: list[str | int]) -> str:
+def _format_path(path: list[str | int]) -> str:
     name = ""
     for part in path:
         if isinstance(part, int):
@@ -339,7 +339,7 @@ def _place(path: list[str | int]) -> str:
     return name.removeprefix(".")
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     """Shorten a message in the middle, because it starts with the value and ends with the error."""
-    half = _LONGEST_PROBLEM // 2
-    return text if len(text) <= _LONGEST_PROBLEM else f"{text[:half]} … {text[-half:]}"
+    half = _MAX_MESSAGE_CHARS // 2
+    return text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:half]} … {text[-half:]}"

@@ -1,28 +1,185 @@
-"""Triggers: their fields, and the jobs that they create."""
+r"""Triggers: their fields, their payload templates, and the jobs that they create.
+
+A payload template is JSON with placeholders such as ``{{event.folder.path}}``. Nothing is computed. A string
+that is exactly one placeholder becomes the value itself, with its type. Within a longer string the value
+becomes text. ``\{{`` is a literal ``{{``. A path that does not exist is an error, never an empty value.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
+
+from pydantic_core import to_json
 
 from posthouse.core.command.template import TemplateValues
 from posthouse.core.definition import StoredDefinition, payload_error_messages
 from posthouse.core.duration import seconds
 from posthouse.core.payload import encode_payload
+from posthouse.core.redaction.patterns import MASK
 from posthouse.core.request import priority_number
 from posthouse.core.schedule import Schedule
 from posthouse.core.schema import PayloadSchema
-from posthouse.core.template import check_template, render
 from posthouse.errors import (
     ConfigurationError,
     InactiveDefinition,
     InvalidDefinition,
     InvalidSchedule,
+    InvalidTemplate,
     InvalidTrigger,
+    TemplateError,
 )
+
+MAX_BYTES = 65_536
+MAX_DEPTH = 50
+RENDERED_BYTES = 16_000_000
+_MAX_NAMES = 20
+
+_TOKEN = re.compile(r"\\\{\{|\{\{(.*?)\}\}|\{\{", re.DOTALL)
+_INDEX = re.compile(r"[0-9]{1,9}\Z")
+_PATH = re.compile(r"[\w-]+(\.[\w-]+)*\Z")
+
+
+def check_template(template: Any, roots: frozenset[str]) -> None:
+    """Raise InvalidTemplate unless this is a JSON object whose placeholders start with one of these names."""
+    if not isinstance(template, Mapping):
+        raise InvalidTemplate("a payload template must be a JSON object")
+    if len(to_json(template)) > MAX_BYTES:
+        raise InvalidTemplate(f"a payload template must have at most {MAX_BYTES:,} bytes")
+    for path in _paths(template, "template", 0):
+        root = path.partition(".")[0]
+        if root not in roots:
+            raise InvalidTemplate(f"{{{{{path}}}}} must start with one of {', '.join(sorted(roots))}")
+
+
+def is_fixed(template: Any) -> bool:
+    """Return whether the template has no placeholders."""
+    return next(_paths(template, "template", 0), None) is None
+
+
+def find_masked_value(template: Any, location: str = "template") -> str | None:
+    """Return the path of a masked value ("[redacted]"), which was copied from an API response, or None."""
+    if isinstance(template, Mapping):
+        found = (find_masked_value(item, f"{location}.{key}") for key, item in template.items())
+    elif isinstance(template, list):
+        found = (find_masked_value(item, f"{location}[{index}]") for index, item in enumerate(template))
+    else:
+        return location if isinstance(template, str) and MASK in template else None
+    return next(filter(None, found), None)
+
+
+def render(template: Any, context: Mapping[str, Any]) -> Any:
+    """Render the template. Raises TemplateError if a placeholder has no value."""
+    return _Rendering(context).value(template)
+
+
+def _paths(value: Any, location: str, depth: int) -> Iterator[str]:
+    """Yield all placeholders. Raises InvalidTemplate for an invalid one."""
+    if depth > MAX_DEPTH:
+        raise InvalidTemplate(f"a payload template must be at most {MAX_DEPTH} levels deep")
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if "{{" in key:
+                raise InvalidTemplate(
+                    f"{location}: the field name {key!r} contains a placeholder; only values may"
+                )
+            yield from _paths(item, f"{location}.{key}", depth + 1)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _paths(item, f"{location}[{index}]", depth + 1)
+    elif isinstance(value, str):
+        for match in _TOKEN.finditer(value):
+            if match[0] != "\\{{":
+                yield _path_of(match, location)
+
+
+def _path_of(match: re.Match[str], location: str) -> str:
+    if match[1] is None:
+        raise InvalidTemplate(f"{location}: the placeholder is not closed; write \\{{{{ for literal braces")
+    path = match[1].strip()
+    if not _PATH.match(path):
+        raise InvalidTemplate(
+            f"{location}: invalid placeholder {match[0]}; use a path such as {{{{event.folder.path}}}}"
+        )
+    return path
+
+
+class _Rendering:
+    def __init__(self, context: Mapping[str, Any]) -> None:
+        self._context = context
+        self._bytes = 0
+        self._found: dict[str, tuple[Any, int]] = {}
+
+    def value(self, template: Any) -> Any:
+        if isinstance(template, Mapping):
+            return {key: self.value(item) for key, item in template.items()}
+        if isinstance(template, list):
+            return [self.value(item) for item in template]
+        return self._string(template) if isinstance(template, str) else template
+
+    def _string(self, template: str) -> Any:
+        whole = _TOKEN.fullmatch(template)
+        if whole is not None and whole[1] is not None and "{{" not in whole[1]:
+            return self._lookup(_path_of(whole, "template"))
+        return _TOKEN.sub(self._text, template)
+
+    def _text(self, match: re.Match[str]) -> str:
+        if match[0] == "\\{{":
+            return "{{"
+        path = _path_of(match, "template")
+        value = self._lookup(path)
+        if isinstance(value, str):
+            return value
+        if value is None or isinstance(value, Mapping | list):
+            raise TemplateError(f"{path} is {_describe(value)}, which cannot be inserted into text")
+        return to_json(value).decode()
+
+    def _lookup(self, path: str) -> Any:
+        if path not in self._found:
+            value = _follow(self._context, path)
+            self._found[path] = value, len(to_json(value))
+        value, size = self._found[path]
+        self._bytes += size  # a large value can be inserted many times
+        if self._bytes > RENDERED_BYTES:
+            raise TemplateError(f"the payload would have more than {RENDERED_BYTES:,} bytes")
+        return value
+
+
+def _follow(context: Mapping[str, Any], path: str) -> Any:
+    value: Any = context
+    walked: list[str] = []
+    for part in path.split("."):
+        if isinstance(value, Mapping) and part in value:
+            value = value[part]
+        elif isinstance(value, list) and _INDEX.match(part) and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            raise TemplateError(
+                f"{path} is missing: {'.'.join(walked) or 'the context'} {_describe_content(value)}"
+            )
+        walked.append(part)
+    return value
+
+
+def _describe_content(value: Any) -> str:
+    if isinstance(value, Mapping):
+        names = sorted(map(str, value))
+        more = ", …" if len(names) > _MAX_NAMES else ""
+        return f"has {', '.join(names[:_MAX_NAMES])}{more}" if names else "is empty"
+    if isinstance(value, list):
+        return f"is a list of {len(value)}"
+    return f"is {_describe(value)}"
+
+
+def _describe(value: Any) -> str:
+    if value is None:
+        return "null"
+    names = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+    return names.get(type(value), "a number")
+
 
 EVENT_ROOTS = frozenset({"event", "event_id", "event_name", "event_at", "tenant_id", "trigger_id"})
 SCHEDULE_FIELDS = frozenset({"cron_expr", "timezone", "gap", "fold"})
@@ -61,16 +218,16 @@ _STORED: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def checked_trigger(fields: Mapping[str, Any], type_: str) -> dict[str, Any]:
+def validate_trigger(fields: Mapping[str, Any], type_: str) -> dict[str, Any]:
     """Validate the fields of a trigger and return them as stored.
 
     Durations may be texts, priorities names.
     """
-    problems = _FIELDS.problems(dict(fields), "trigger")
-    if problems:
-        raise InvalidTrigger("; ".join(problems))
+    errors = _FIELDS.error_messages(dict(fields), "trigger")
+    if errors:
+        raise InvalidTrigger("; ".join(errors))
     known = {name: value for name, value in fields.items() if name != "trigger_type"}
-    _refuse_others(known, type_)
+    _reject_unused_fields(known, type_)
     try:
         for name, stored in _STORED.items():
             if known.get(name) is not None:
@@ -96,13 +253,13 @@ def schedule_of(trigger: Mapping[str, Any]) -> Schedule:
     )
 
 
-def trigger_words(trigger: Mapping[str, Any]) -> str:
+def describe_trigger(trigger: Mapping[str, Any]) -> str:
     """Describe in words when the trigger creates a job."""
     if trigger.get("event_name"):
         like = "events like " if "*" in trigger["event_name"] else "event "
         return f"on {like}{trigger['event_name']}"
     try:
-        return schedule_of(trigger).words
+        return schedule_of(trigger).description
     except InvalidSchedule:  # the time zone is unknown on this machine
         return f"{trigger['cron_expr']}, {trigger['timezone']}"
 
@@ -113,7 +270,7 @@ def missing_fields(fields: Mapping[str, Any], type_: str) -> list[str]:
     return [name for name in needed if not fields.get(name)]
 
 
-def _refuse_others(fields: Mapping[str, Any], type_: str) -> None:
+def _reject_unused_fields(fields: Mapping[str, Any], type_: str) -> None:
     """Reject fields that belong to triggers of another type."""
     for name in fields.keys() & (_OF_SCHEDULES if type_ == "event" else _OF_EVENTS):
         raise InvalidTrigger(f"trigger.{name} is not allowed for {type_} triggers")
@@ -128,19 +285,19 @@ _OF_EVENTS = {"event_name", "dedupe_window_seconds"}
 Fields = Mapping[str, Any]
 
 
-def filled(
+def build_payload(
     trigger: Fields, context: Fields, rules: StoredDefinition | None, values: TemplateValues, limit: int
 ) -> str:
     """Return the payload as JSON. Raises an error with the reason if the trigger cannot create a job."""
-    kind = taken(trigger, rules)
-    payload = encode_payload(rendered(trigger, context), limit)
-    problems = payload_error_messages(kind, payload, values)
-    if problems:
-        raise kind.refusal(problems)
+    rules = require_definition(trigger, rules)
+    payload = encode_payload(render_payload(trigger, context), limit)
+    errors = payload_error_messages(rules, payload, values)
+    if errors:
+        raise rules.rejection(errors)
     return payload
 
 
-def taken(trigger: Fields, rules: StoredDefinition | None) -> StoredDefinition:
+def require_definition(trigger: Fields, rules: StoredDefinition | None) -> StoredDefinition:
     """Return the definition of the trigger's kind. Raises if it does not exist or is inactive."""
     if rules is None:
         raise InvalidDefinition(f"the definition {trigger['definition_key']!r} does not exist")
@@ -149,7 +306,7 @@ def taken(trigger: Fields, rules: StoredDefinition | None) -> StoredDefinition:
     return rules
 
 
-def rendered(trigger: Fields, context: Fields) -> Any:
+def render_payload(trigger: Fields, context: Fields) -> Any:
     """Render the trigger's payload template. Raises TemplateError if a value is missing or invalid."""
     roots = {"tenant_id": trigger["tenant_id"], "trigger_id": str(trigger["id"])}
     return render(trigger["payload_template"], {**roots, **context})

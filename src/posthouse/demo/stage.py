@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,7 +53,12 @@ def _still_alive(processes: list[subprocess.Popen[bytes]], seconds: float) -> li
 
 async def in_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Run blocking work in a thread. A cancellation waits until the work has ended and can be undone."""
-    working = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    return await finish(asyncio.to_thread(function, *args, **kwargs))
+
+
+async def finish(work: Coroutine[Any, Any, R]) -> R:
+    """Run work to its end, also if the caller is canceled meanwhile."""
+    working = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(working)
     except asyncio.CancelledError:
@@ -66,7 +71,7 @@ class Screen:
 
     def __init__(self) -> None:
         self._bars: dict[str, Any] = {}
-        self._said: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
         self._progress: Any = None
 
     def __enter__(self) -> Self:
@@ -77,7 +82,7 @@ class Screen:
             columns = (
                 TextColumn("{task.description:<24}"),
                 BarColumn(),
-                TextColumn("{task.fields[told]}"),
+                TextColumn("{task.fields[text]}"),
                 TimeElapsedColumn(),
             )
             self._progress = Progress(*columns, console=Console(stderr=True))
@@ -94,17 +99,17 @@ class Screen:
         else:
             self._progress.console.print(text, markup=False, highlight=False)
 
-    def show(self, name: str, done: float, total: float, told: str = "") -> None:
+    def show(self, name: str, done: float, total: float, text: str = "") -> None:
         """Set the bar with this name. A new name adds a bar."""
-        told = told or f"{done:.0f} of {total:.0f}"
+        text = text or f"{done:.0f} of {total:.0f}"
         if self._progress is None:
-            if self._said.get(name) != told:
-                self._said[name] = told
-                self.say(f"{name}: {told}")
+            if self._reported.get(name) != text:
+                self._reported[name] = text
+                self.say(f"{name}: {text}")
             return
         if name not in self._bars:
-            self._bars[name] = self._progress.add_task(name, total=total, told="")
-        self._progress.update(self._bars[name], total=total, completed=done, told=told)
+            self._bars[name] = self._progress.add_task(name, total=total, text="")
+        self._progress.update(self._bars[name], total=total, completed=done, text=text)
 
 
 class JobScreen(Screen):
@@ -119,14 +124,14 @@ class JobScreen(Screen):
         typer.echo(text, err=True)
         self._report(message=text)
 
-    def show(self, name: str, done: float, total: float, told: str = "") -> None:
-        told = told or f"{done:.0f} of {total:.0f}"
-        if self._said.get(name) == told:
+    def show(self, name: str, done: float, total: float, text: str = "") -> None:
+        text = text or f"{done:.0f} of {total:.0f}"
+        if self._reported.get(name) == text:
             return
-        self._said[name] = told
+        self._reported[name] = text
         self._shares[name] = done / total if total else 1.0
         self._percent = 100 * min(1.0, sum(self._shares.values()) / len(self._shares))
-        self._report(step=name, message=told)
+        self._report(step=name, message=text)
 
     def _report(self, **fields: str) -> None:
         line = json.dumps({"percent": round(self._percent, 1), **fields})
@@ -164,9 +169,9 @@ class Stage:
         """Print a line for the user."""
         self.screen.say(text)
 
-    def show(self, name: str, done: float, total: float, told: str = "") -> None:
+    def show(self, name: str, done: float, total: float, text: str = "") -> None:
         """Show the progress bar of this name: ``done`` of ``total``."""
-        self.screen.show(name, done, total, told)
+        self.screen.show(name, done, total, text)
 
     def link(self, text: str, path: str) -> None:
         """Offer a page to open at the end, such as ``/apps/shop/orders/7``. ``text`` says what it shows."""
@@ -206,11 +211,11 @@ class Stage:
         """
         async with await connect_async(self.database_url, "demo") as connection, asyncio.timeout(timeout):
             while True:
-                stages = await self._look(connection, correlation_ids)
+                stages = await self._load_stages(connection, correlation_ids)
                 self._show(stages, kinds)
                 if stages and not any(stage.active for stage in stages):
-                    return _refuse_failures(stages)
-                self._refuse_silence()
+                    return _require_success(stages)
+                self._require_live_worker()
                 await asyncio.sleep(LOOK_SECONDS)
 
     async def until(self, condition: Callable[[], Awaitable[bool]], what: str, timeout: float = 60.0) -> None:
@@ -218,7 +223,7 @@ class Stage:
         try:
             async with asyncio.timeout(timeout):
                 while not await condition():
-                    self._refuse_silence()
+                    self._require_live_worker()
                     await asyncio.sleep(LOOK_SECONDS)
         except TimeoutError:
             raise WaitTimeout(f"the demo timed out after {timeout:g} s while waiting for: {what}") from None
@@ -226,7 +231,7 @@ class Stage:
     def stop_workers(self) -> None:
         stop_processes(self._workers)
 
-    async def _look(self, connection: Db, correlation_ids: Sequence[str]) -> list[StageInfo]:
+    async def _load_stages(self, connection: Db, correlation_ids: Sequence[str]) -> list[StageInfo]:
         found: dict[str, StageInfo] = {}
         for correlation_id in correlation_ids:
             for stage in await stages_of(connection, correlation_id):
@@ -241,14 +246,14 @@ class Stage:
             if stage is not None:
                 self.show(kind, stage.done, stage.jobs, f"{stage.succeeded} of {stage.jobs}")
 
-    def _refuse_silence(self) -> None:
+    def _require_live_worker(self) -> None:
         """Raise if every worker has stopped: the demo would wait forever."""
         if self._workers and all(process.poll() is not None for process in self._workers):
             log = (self.folder / f"worker-{len(self._workers)}.log").read_text(errors="replace")
             raise PosthouseError(f"the worker of the demo stopped; the end of its log:\n{log[-2000:]}")
 
 
-def _refuse_failures(stages: list[StageInfo]) -> list[StageInfo]:
+def _require_success(stages: list[StageInfo]) -> list[StageInfo]:
     failed = {stage.kind: stage.unsuccessful for stage in stages if stage.unsuccessful}
     if failed:
         named = ", ".join(f"{count} {kind} job{'s' if count > 1 else ''}" for kind, count in failed.items())

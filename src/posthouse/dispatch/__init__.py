@@ -12,17 +12,17 @@ a hint that is lost, repeated or out of date never loses or repeats a job.
 from posthouse.dispatch.connection import Redis, check_redis, open_redis, redis_of, require, state_of
 from posthouse.dispatch.reader import Claimant, Reader, observe_readers
 from posthouse.dispatch.relay import Relay
-from posthouse.dispatch.streams import LEVELS, NOTICES, Notices, Streams
+from posthouse.dispatch.streams import LEVELS, NOTIFICATIONS_CHANNEL, HintStreams, RelayedNotifications
 
 __all__ = [
     "LEVELS",
-    "NOTICES",
+    "NOTIFICATIONS_CHANNEL",
     "Claimant",
-    "Notices",
+    "HintStreams",
     "Reader",
     "Redis",
     "Relay",
-    "Streams",
+    "RelayedNotifications",
     "check_redis",
     "observe_readers",
     "open_redis",

@@ -102,7 +102,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ANSWER_SECONDS = 0.9
+RESPONSE_SECONDS = 0.9
 """How long a response may take. A server that hangs is detected within a second."""
 START_SECONDS = 5.0
 """The same for the first response to a starting process. Many processes that start at once use all cores."""
@@ -121,7 +121,7 @@ class Redis:
         self.error_response: type[Exception] = ResponseError
         self._failures = (RedisError, OSError, TimeoutError)
 
-    async def run(self, request: Awaitable[T], seconds: float | None = ANSWER_SECONDS) -> T:
+    async def run(self, request: Awaitable[T], seconds: float | None = RESPONSE_SECONDS) -> T:
         """Return the response to the request. Raise RedisUnavailable after ``seconds`` (None: no limit)."""
         try:
             async with asyncio.timeout(seconds):
@@ -130,7 +130,7 @@ class Redis:
             reason = str(error) or f"no response within {seconds} s"
             raise RedisUnavailable(f"cannot use Redis at {self.shown}: {reason}") from error
 
-    async def ping(self, seconds: float = ANSWER_SECONDS) -> None:
+    async def ping(self, seconds: float = RESPONSE_SECONDS) -> None:
         await self.run(self.client.ping(), seconds)
 
     async def close(self) -> None:
@@ -192,7 +192,7 @@ become a replica, or the slot may have moved.
 """
 
 
-class Link:
+class RedisConnection:
     """A connection that opens on first use, and again after a failure. Only one request runs at a time."""
 
     def __init__(self, redis: Redis, anchor: str) -> None:
@@ -200,10 +200,10 @@ class Link:
         self._redis = redis
         self._anchor = anchor
         self._connection: Any = None
-        self._owed = 0
+        self._unread_responses = 0
         self._lock = asyncio.Lock()
 
-    async def request(self, *commands: Command, seconds: float = ANSWER_SECONDS) -> list[Any]:
+    async def request(self, *commands: Command, seconds: float = RESPONSE_SECONDS) -> list[Any]:
         """Send the commands together and return their responses."""
         return await self._redis.run(self._exchange(commands), seconds)
 
@@ -233,7 +233,7 @@ class Link:
                 await self._connection.send_packed_command(
                     self._connection.pack_commands(commands), check_health=False
                 )
-                self._owed += len(commands)
+                self._unread_responses += len(commands)
                 if not wait:
                     return []
                 return await self._responses(len(commands))
@@ -242,8 +242,8 @@ class Link:
                 raise
 
     async def _responses(self, last: int) -> list[Any]:
-        found = [await self._response() for _ in range(self._owed)][-last:]
-        self._owed = 0
+        found = [await self._response() for _ in range(self._unread_responses)][-last:]
+        self._unread_responses = 0
         for response in found:
             if isinstance(response, Exception) and not str(response).startswith(EXPECTED):
                 raise response
@@ -264,7 +264,7 @@ class Link:
 
     async def _reset(self) -> None:
         """Disconnect. The next request connects again, in a cluster perhaps to another server."""
-        self._owed = 0
+        self._unread_responses = 0
         await self._connection.disconnect(nowait=True)
         if self._redis.is_cluster:
             self._connection = None
@@ -272,7 +272,7 @@ class Link:
 
 
 FIRST_PAUSE = 0.1
-LONGEST_PAUSE = 2.0
+MAX_PAUSE = 2.0
 """After an outage of any length, Redis is in use again within this time."""
 
 State = Literal["closed", "open", "half-open"]
@@ -296,7 +296,7 @@ class Breaker:
             self.openings += 1
         self.state = "open"
         self.failures += 1
-        longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self.failures - 1, 16))
+        longest = min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(self.failures - 1, 16))
         return random.uniform(0.5, 1.0) * longest  # noqa: S311 - workers must not return in lockstep
 
     def retry(self) -> None:

@@ -11,7 +11,7 @@ from hashlib import blake2s
 from typing import Protocol
 
 from posthouse.dispatch.connection import Breaker, Redis
-from posthouse.dispatch.streams import LEVELS, Hint, Key, MissingGroup, Streams
+from posthouse.dispatch.streams import LEVELS, Hint, HintStreams, Key, MissingGroup
 from posthouse.errors import RedisUnavailable
 
 _log = logging.getLogger("posthouse.worker")
@@ -37,7 +37,7 @@ Observe = Callable[["Reader"], None]
 _observe: Observe | None = None
 
 
-def _nothing() -> None:
+def _noop() -> None:
     pass
 
 
@@ -80,7 +80,7 @@ class Reader:
     """
 
     def __init__(self, redis: Redis, claimant: Claimant, consumer: str, *, falls_back: bool) -> None:
-        self._streams = Streams(redis)
+        self._streams = HintStreams(redis)
         self._redis = redis
         self._claimant = claimant
         self._consumer = consumer
@@ -91,7 +91,7 @@ class Reader:
         self._has_relay = True
         self.relayed = asyncio.Event()
         """Set while a relay forwards the notifications of Postgres to this worker."""
-        self.on_loss: Callable[[], None] = _nothing
+        self.on_loss: Callable[[], None] = _noop
         """Called when ``relayed`` is cleared."""
         self.breaker = Breaker()
         self.hints = 0
@@ -130,7 +130,7 @@ class Reader:
         self._claimant.wake()
 
     async def _read(self) -> None:
-        group, keys = self._place()
+        group, keys = self._group_and_keys()
         if not keys:  # a worker that runs only commands, before any is defined
             await asyncio.sleep(RELAY_SECONDS)
             return
@@ -138,7 +138,7 @@ class Reader:
             await self._join(group, keys)
         await self._claimant.resting.wait()
         if time.monotonic() >= self._relay_at:
-            await self._look_for_relay()
+            await self._check_relay()
         hints = await self._streams.read(group, self._consumer, keys, self._block)
         if not hints:
             return
@@ -148,10 +148,10 @@ class Reader:
             spare = [] if self._claimant.has_room else hints[1:]
         else:  # the claimant found jobs while this read waited
             spare = hints
-        await self._leave_to_others(keys, spare)
-        await self._streams.handled(group, hints)
+        await self._return_hints(keys, spare)
+        await self._streams.acknowledge(group, hints)
 
-    async def _leave_to_others(self, keys: Sequence[Key], spare: Sequence[Hint]) -> None:
+    async def _return_hints(self, keys: Sequence[Key], spare: Sequence[Hint]) -> None:
         """Add hints again for which this claimant has no free slot."""
         if spare:
             streams = {hint.stream for hint in spare}
@@ -169,7 +169,7 @@ class Reader:
         self._has_relay, self._relay_at = True, time.monotonic() + RELAY_SECONDS
         self._poll_every(SAFETY_SECONDS)
 
-    async def _look_for_relay(self) -> None:
+    async def _check_relay(self) -> None:
         self._relay_at = time.monotonic() + RELAY_SECONDS
         relay, listens = await self._streams.relay()
         self._note_relay(listens=listens)
@@ -196,7 +196,7 @@ class Reader:
         self._claimant.wake()
         await self._claimant.claimed.wait()
 
-    def _place(self) -> tuple[str, list[Key]]:
+    def _group_and_keys(self) -> tuple[str, list[Key]]:
         words = "\n".join(self._claimant.group)
         group = blake2s(words.encode(), digest_size=8).hexdigest()
         return group, [Key(queue, level) for level in LEVELS for queue in sorted(self._claimant.queues)]

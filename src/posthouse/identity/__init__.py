@@ -3,11 +3,11 @@
 Modules that need the extra `server` (authenticator, tokens) are imported directly.
 """
 
-from posthouse.identity.keys import NewKey, issue_key, make_key, prefix_of, verify
+from posthouse.identity.credentials import GeneratedKey, issue_key, make_key, prefix_of, verify
 from posthouse.identity.roles import Permission, Principal, Role, may_grant, permissions_of
 
 __all__ = [
-    "NewKey",
+    "GeneratedKey",
     "Permission",
     "Principal",
     "Role",

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from posthouse.identity.keys import digest, prefix_of, verify
+from posthouse.identity.credentials import digest, prefix_of, verify
 from posthouse.identity.roles import Principal, Role
 from posthouse.identity.tokens import JwtVerifier
 from posthouse.settings import Settings

@@ -9,10 +9,10 @@ from uuid import UUID
 
 from posthouse.core.alerts import AlertType
 from posthouse.errors import InvalidJob
-from posthouse.insights.masking import WITHOUT_JOB
+from posthouse.insights.masking import DEFAULT_MASK
 from posthouse.storage.queries import Db, fetch
 
-MOST_ALERTS = 1000
+MAX_ALERTS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,16 +31,16 @@ class AlertFilter:
     def __post_init__(self) -> None:
         if self.type is not None and self.type not in list(AlertType):
             raise InvalidJob(f"unknown alert type {self.type!r}; choose from {', '.join(AlertType)}")
-        if not 1 <= self.limit <= MOST_ALERTS:
-            raise InvalidJob(f"limit must be between 1 and {MOST_ALERTS:,}, not {self.limit:,}")
+        if not 1 <= self.limit <= MAX_ALERTS:
+            raise InvalidJob(f"limit must be between 1 and {MAX_ALERTS:,}, not {self.limit:,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertInfo:
     """An alert.
 
-    ``state``: new, told (sent), held (suppressed during the cool-down of its subject, counted in
-    ``held_back`` of the next one sent) or off. ``deliveries``: the state of the message by destination.
+    ``state``: new, posted, suppressed (in the cool-down of its subject; counted in ``suppressed_count``
+    of the next one posted) or disabled. ``deliveries``: the state of the message by destination.
     """
 
     id: UUID
@@ -52,8 +52,8 @@ class AlertInfo:
     message: str
     details: dict[str, Any]
     state: str
-    told_at: datetime | None
-    held_back: int
+    posted_at: datetime | None
+    suppressed_count: int
     deliveries: list[dict[str, Any]]
 
 
@@ -78,7 +78,7 @@ async def list_alerts(connection: Db, chosen: AlertFilter | None = None) -> list
     values = asdict(chosen or AlertFilter())
     values["before_at"], values["before_id"] = values.pop("before") or (None, None)
     found = await fetch(connection, "alerts_list", AlertInfo, **values)
-    return [WITHOUT_JOB.of(alert) for alert in found]
+    return [DEFAULT_MASK.of(alert) for alert in found]
 
 
 async def alert_counts(connection: Db) -> list[AlertCount]:

@@ -9,10 +9,10 @@ from typing import Any, Literal
 from uuid import UUID
 
 from posthouse.errors import BulkChangeNotFound, FailureNotFound, InvalidJob
-from posthouse.heavy import off_loop
-from posthouse.insights.jobs import MOST_JOBS
-from posthouse.insights.masking import WITHOUT_JOB, mask_for
+from posthouse.insights.jobs import MAX_JOBS
+from posthouse.insights.masking import DEFAULT_MASK, mask_for
 from posthouse.storage.queries import Db, fetch, fetch_value
+from posthouse.waiting import off_loop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +77,8 @@ class FailureFilter:
     limit: int = 50
 
     def __post_init__(self) -> None:
-        if not 1 <= self.limit <= MOST_JOBS:
-            raise InvalidJob(f"limit must be between 1 and {MOST_JOBS:,}, not {self.limit:,}")
+        if not 1 <= self.limit <= MAX_JOBS:
+            raise InvalidJob(f"limit must be between 1 and {MAX_JOBS:,}, not {self.limit:,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class BulkChange:
     id: UUID
     action: Literal["retry", "cancel"]
     state: str
-    chosen: dict[str, Any]
+    criteria: dict[str, Any]
     rate: float
     stop_share: float
     stop_after: int
@@ -113,20 +113,20 @@ class BulkChange:
         return self.state in {"gathering", "running"}
 
 
-async def failure_groups(connection: Db, chosen: FailureFilter | None = None) -> list[FailureGroup]:
+async def list_failure_groups(connection: Db, criteria: FailureFilter | None = None) -> list[FailureGroup]:
     """Return the groups, latest first.
 
     Counts are exact: failures that no keeper has grouped yet are included.
     """
-    found = await fetch(connection, "failures_list", FailureGroup, **_plain(chosen or FailureFilter()))
-    return [WITHOUT_JOB.of(group) for group in found]
+    found = await fetch(connection, "failures_list", FailureGroup, **_plain(criteria or FailureFilter()))
+    return [DEFAULT_MASK.of(group) for group in found]
 
 
-def _plain(chosen: FailureFilter) -> dict[str, Any]:
-    values = asdict(chosen)
-    if chosen.fingerprint is not None and not chosen.fingerprint.isalnum():
+def _plain(criteria: FailureFilter) -> dict[str, Any]:
+    values = asdict(criteria)
+    if criteria.fingerprint is not None and not criteria.fingerprint.isalnum():
         raise FailureNotFound(
-            f"failure group {chosen.fingerprint!r} does not exist"
+            f"failure group {criteria.fingerprint!r} does not exist"
         )  # LIKE would match % and _ as wildcards
     names = ("behind_at", "behind_tenant", "behind_kind", "behind_fingerprint")
     return {**values, **dict(zip(names, values.pop("behind") or (None,) * 4, strict=True))}
@@ -141,14 +141,16 @@ async def get_failure(
     jobs: int = 10,
 ) -> FailureDetail:
     """Return the group with this fingerprint or prefix. If several match, return the latest."""
-    chosen = FailureFilter(fingerprint=fingerprint, kind=kind, tenant=tenant, limit=1)
-    groups = await failure_groups(connection, chosen)
+    criteria = FailureFilter(fingerprint=fingerprint, kind=kind, tenant=tenant, limit=1)
+    groups = await list_failure_groups(connection, criteria)
     if not groups:
         raise FailureNotFound(
             f"failure group {fingerprint!r} does not exist; list failure groups with `posthouse failures`"
         )
     group = groups[0]
-    error = await fetch_value(connection, "failure_error", job_id=group.job_id, fingerprint=group.fingerprint)
+    error = await fetch_value(
+        connection, "failure_latest_error", job_id=group.job_id, fingerprint=group.fingerprint
+    )
     ended = await fetch(
         connection, "failure_jobs", FailedJob, fingerprint=group.fingerprint, kind=group.kind,
         tenant=group.tenant_id, limit=jobs,
@@ -156,8 +158,8 @@ async def get_failure(
     mask = await mask_for(connection, group.job_id)
     return FailureDetail(
         group=group,
-        error=None if error is None else await off_loop(mask.json, error, about=error),
-        jobs=[WITHOUT_JOB.of(job) for job in ended],
+        error=None if error is None else await off_loop(mask.json, error, data=error),
+        jobs=[DEFAULT_MASK.of(job) for job in ended],
     )
 
 
@@ -187,8 +189,10 @@ async def get_bulk_change(connection: Db, bulk_id: UUID, *, tenant: str | None =
     return found[0]
 
 
-async def count_retriable(connection: Db, chosen: dict[str, Any], *, most: int = 1_000_000) -> int:
+async def count_retriable(connection: Db, criteria: dict[str, Any], *, most: int = 1_000_000) -> int:
     """Count the finished jobs that a bulk retry with this filter would include."""
     return int(
-        await fetch_value(connection, "bulk_change_count", chosen=json.dumps(chosen, default=str), most=most)
+        await fetch_value(
+            connection, "bulk_change_count", criteria=json.dumps(criteria, default=str), most=most
+        )
     )

@@ -1,4 +1,4 @@
-"""Queues, tenants, workers, and the kinds of job that workers know."""
+"""Workers, the kinds of job that they know, tenants and limits."""
 
 from __future__ import annotations
 
@@ -10,27 +10,10 @@ from uuid import UUID
 
 from posthouse.core.redaction import PLAIN
 from posthouse.errors import DefinitionNotFound, TenantNotFound, WorkerNotFound
-from posthouse.insights.masking import shown_command
-from posthouse.storage.queries import Db, fetch, fetch_rows, fetch_value
+from posthouse.insights.masking import redact_command
+from posthouse.storage.queries import Db, fetch, fetch_rows
 
-MOST_JOBS_OF_A_WORKER = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueInfo:
-    """A queue. ``ready`` can start now, ``scheduled`` is due later, ``blocked`` waits for other jobs."""
-
-    name: str
-    ready: int
-    scheduled: int
-    blocked: int
-    running: int
-    workers: int
-    oldest_ready_at: datetime | None
-    oldest_ready_seconds: float | None
-    next_due_at: datetime | None
-    paused_at: datetime | None
-    paused_by: str | None
+MAX_JOBS_PER_WORKER = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +33,7 @@ class WorkerJob:
 class WorkerInfo:
     """A worker.
 
-    ``died``: the worker disconnected without shutting down. ``jobs``: some of the jobs that it runs.
+    ``lost``: the worker disconnected without shutting down. ``jobs``: some of the jobs that it runs.
     """
 
     id: UUID
@@ -61,8 +44,8 @@ class WorkerInfo:
     queues: list[str]
     kinds: list[str]
     concurrency: int
-    capabilities: dict[str, Any]
-    offers: list[str]
+    capability_details: dict[str, Any]
+    capabilities: list[str]
     metadata: dict[str, Any]
     running: int
     status: Literal["active", "idle", "busy", "offline", "disabled"]
@@ -71,8 +54,8 @@ class WorkerInfo:
     heartbeat_seconds: float | None
     stopped_at: datetime | None
     disabled_at: datetime | None
-    drain_asked_at: datetime | None
-    died: bool
+    drain_requested_at: datetime | None
+    lost: bool
     jobs: list[WorkerJob]
 
 
@@ -86,7 +69,7 @@ class VisibleWorker:
     id: UUID
     version: str
     queues: list[str]
-    offers: list[str]
+    capabilities: list[str]
     concurrency: int
     running: int
     status: Literal["online", "draining", "disabled"]
@@ -112,17 +95,6 @@ class NamedWorker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueCounts:
-    """Counts of the jobs in a queue."""
-
-    name: str
-    running: int
-    ready: int
-    waiting: int
-    paused_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TenantInfo:
     """A tenant.
 
@@ -144,8 +116,8 @@ class TenantInfo:
 class DefinitionInfo:
     """A kind of job with its effective settings.
 
-    ``overridden`` names the fields set by an operator; ``beneath`` holds the values of those fields in the
-    code or the defaults.
+    ``overridden`` names the fields set by an operator; ``code_defaults`` has the values of these fields
+    without the override.
     """
 
     key: str
@@ -168,15 +140,11 @@ class DefinitionInfo:
     command: dict[str, Any] | None
     origin: str
     overridden: list[str]
-    beneath: dict[str, Any]
+    code_defaults: dict[str, Any]
     version: int
     created_at: datetime
     updated_at: datetime
     workers: int
-
-
-async def list_queues(connection: Db, *, offline_after: float | None = None) -> list[QueueInfo]:
-    return await fetch(connection, "queues_list", QueueInfo, offline_after=offline_after)
 
 
 async def workers(
@@ -184,7 +152,7 @@ async def workers(
     *,
     offline_after: float | None = None,
     offline_within: float | None = 86400.0,
-    jobs: int = MOST_JOBS_OF_A_WORKER,
+    jobs: int = MAX_JOBS_PER_WORKER,
 ) -> list[WorkerInfo]:
     """Return the live workers, then those that left, each with some of its running jobs.
 
@@ -208,17 +176,21 @@ async def workers(
     ]
 
 
-async def workers_named(connection: Db, who: str, *, offline_after: float | None = None) -> list[NamedWorker]:
+async def workers_by_name(
+    connection: Db, worker: str, *, offline_after: float | None = None
+) -> list[NamedWorker]:
     """Return the live workers with this id or name; if none is live, the last worker that had it."""
-    found = await fetch(connection, "workers_named", NamedWorker, who=who, offline_after=offline_after)
+    found = await fetch(
+        connection, "workers_by_name", NamedWorker, worker=worker, offline_after=offline_after
+    )
     if not found:
-        raise WorkerNotFound(f"worker {who!r} does not exist; list workers with `posthouse workers`")
+        raise WorkerNotFound(f"worker {worker!r} does not exist; list workers with `posthouse workers`")
     return found
 
 
 async def visible_workers(connection: Db, *, offline_after: float | None = None) -> list[VisibleWorker]:
     """Return the live workers as a tenant may see them."""
-    return await fetch(connection, "workers_seen", VisibleWorker, offline_after=offline_after)
+    return await fetch(connection, "visible_workers", VisibleWorker, offline_after=offline_after)
 
 
 async def worker_changes(
@@ -228,16 +200,6 @@ async def worker_changes(
     return await fetch(
         connection, "worker_changes_list", WorkerChange, worker=worker, after=after, limit=limit
     )
-
-
-async def queue_counts(connection: Db, name: str) -> QueueCounts:
-    (found,) = await fetch(connection, "queue_counts", QueueCounts, name=name)
-    return found
-
-
-async def queue_is_known(connection: Db, name: str) -> bool:
-    """Return whether any job, worker or definition uses the queue."""
-    return bool(await fetch_value(connection, "queue_known", name=name))
 
 
 async def tenants(connection: Db) -> list[TenantInfo]:
@@ -266,7 +228,8 @@ async def definitions(
         offline_after=offline_after,
     )  # fmt: skip
     return [
-        replace(item, schema=PLAIN.schema(item.schema), command=shown_command(item.command)) for item in found
+        replace(item, schema=PLAIN.schema(item.schema), command=redact_command(item.command))
+        for item in found
     ]
 
 
@@ -279,3 +242,56 @@ async def get_definition(connection: Db, key: str, *, offline_after: float | Non
     if not found:
         raise DefinitionNotFound(f"definition {key!r} does not exist")
     return found[0]
+
+
+MAX_SLOTS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitInfo:
+    """A limit.
+
+    ``in_use``: running jobs in all of its slots; ``highest_usage``: running jobs in the fullest slot;
+    ``tokens``: the fewest tokens of any slot.
+    """
+
+    name: str
+    kinds: list[str] | None
+    queues: list[str] | None
+    tenants: list[str] | None
+    per: str
+    max_running: int | None
+    rate: float | None
+    burst: float | None
+    weights: dict[str, Any]
+    origin: str
+    updated_at: datetime
+    in_use: int
+    slots: int
+    highest_usage: int
+    full_slots: int
+    tokens: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotInfo:
+    """The use of a limit by one tenant or key."""
+
+    limit_name: str
+    tenant_id: str | None
+    key: str | None
+    in_use: int
+    max_running: int | None
+    rate: float | None
+    burst: float | None
+    tokens: float | None
+
+
+async def limits(connection: Db, *, name: str | None = None) -> list[LimitInfo]:
+    """Return all limits, or the one with this name."""
+    return await fetch(connection, "limits_list", LimitInfo, name=name)
+
+
+async def limit_slots(connection: Db, *, name: str | None = None, limit: int = MAX_SLOTS) -> list[SlotInfo]:
+    """Return the slots in use, the fullest of each limit first."""
+    return await fetch(connection, "limit_slots_list", SlotInfo, name=name, limit=limit)

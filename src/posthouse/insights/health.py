@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Literal
 
 from posthouse.insights.doctor import Finding, run_check
-from posthouse.insights.overview import TenantQueueCounts, tenant_queue_counts, worker_counts
+from posthouse.insights.overview import worker_counts
+from posthouse.insights.queues import QueueCounts, queue_counts
 from posthouse.settings import Settings
 from posthouse.storage.migrations import why_incompatible
 from posthouse.storage.queries import Db, call, fetch, fetch_row
@@ -53,7 +54,7 @@ async def health(connection: Db, settings: Settings) -> Health:
     milliseconds = await latency(connection)
     findings = [await run_check(connection, settings, name) for name in CHECKS]
     space = shutil.disk_usage(_existing(settings.data_dir))
-    counted = await tenant_queue_counts(connection)
+    counted = await queue_counts(connection)
     keepers = await fetch_row(connection, "doctor_keepers", grace=0.0, limit=0)
     causes = _causes([*findings, *_short_of_space(space.free)])
     return Health(
@@ -118,7 +119,7 @@ def _existing(path: Path) -> Path:
     return next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
 
 
-def _oldest(counted: Sequence[TenantQueueCounts]) -> float | None:
+def _oldest(counted: Sequence[QueueCounts]) -> float | None:
     return max(
         (item.oldest_ready_seconds for item in counted if item.oldest_ready_seconds is not None), default=None
     )
@@ -140,7 +141,7 @@ class Presence:
     """Workers that are online, and the counts of all queues."""
 
     online: list[WorkerScope]
-    counted: list[TenantQueueCounts]
+    counted: list[QueueCounts]
 
     def active_workers(self, tenant: str | None, queues: Sequence[str] | None) -> int:
         """Return the number of workers of this tenant and these queues; None: of all."""
@@ -165,4 +166,4 @@ async def presence(connection: Db, *, offline_after: float | None = None) -> Pre
     It reads every queued job: do not call it for every request.
     """
     online = await fetch(connection, "workers_online", WorkerScope, offline_after=offline_after)
-    return Presence(online, await tenant_queue_counts(connection))
+    return Presence(online, await queue_counts(connection, by_tenant=True))

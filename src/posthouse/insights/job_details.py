@@ -10,7 +10,7 @@ from uuid import UUID
 
 from posthouse.core.states import Status
 from posthouse.errors import ArtifactNotFound
-from posthouse.insights.jobs import attempts_of, get_job
+from posthouse.insights.jobs import get_job, list_attempts
 from posthouse.insights.masking import mask_for, masked
 from posthouse.storage.notifications import LogFollower
 from posthouse.storage.queries import Db, fetch, fetch_rows
@@ -82,20 +82,20 @@ class LogLine:
     text: str
 
 
-class WhichAttempt(NamedTuple):
+class AttemptFilter(NamedTuple):
     """A filter for attempts, by number and generation. None selects all."""
 
     attempt: int | None = None
     generation: int | None = None
 
 
-async def log_of(
+async def read_log(
     connection: Db,
     job_id: UUID,
     *,
     tenant: str | None = None,
     after: int = 0,
-    which: WhichAttempt = WhichAttempt(),  # noqa: B008 - immutable
+    which: AttemptFilter = AttemptFilter(),  # noqa: B008 - immutable
     limit: int = PAGE,
 ) -> list[LogLine]:
     """Return log lines, first to last, after the line with the number ``after``."""
@@ -110,12 +110,12 @@ async def end_of_log(
     *,
     tenant: str | None = None,
     before: int | None = None,
-    which: WhichAttempt = WhichAttempt(),  # noqa: B008 - immutable
+    which: AttemptFilter = AttemptFilter(),  # noqa: B008 - immutable
     limit: int = PAGE,
 ) -> list[LogLine]:
     """Return the last lines, or the last before the line with the number ``before``, in order."""
     return await fetch(
-        connection, "job_log_end", LogLine, id=job_id, tenant=tenant, before=before, limit=limit,
+        connection, "job_log_tail", LogLine, id=job_id, tenant=tenant, before=before, limit=limit,
         **which._asdict(),
     )  # fmt: skip
 
@@ -126,7 +126,7 @@ async def follow_log(
     *,
     tenant: str | None = None,
     after: int = 0,
-    which: WhichAttempt = WhichAttempt(),  # noqa: B008 - immutable
+    which: AttemptFilter = AttemptFilter(),  # noqa: B008 - immutable
     to_the_end: bool = True,
 ) -> AsyncIterator[list[LogLine]]:
     """Yield lines as they are written until the job or attempt ends.
@@ -139,7 +139,7 @@ async def follow_log(
         while True:
             # Checked before reading: lines are written before the outcome of their job.
             over = not to_the_end or await _is_over(connection, job_id, which)
-            while lines := await log_of(connection, job_id, tenant=tenant, after=after, which=which):
+            while lines := await read_log(connection, job_id, tenant=tenant, after=after, which=which):
                 after = lines[-1].sequence
                 yield lines
             if over:
@@ -147,7 +147,7 @@ async def follow_log(
             await following.pause()
 
 
-async def _is_over(connection: Db, job_id: UUID, which: WhichAttempt) -> bool:
+async def _is_over(connection: Db, job_id: UUID, which: AttemptFilter) -> bool:
     job = await get_job(connection, job_id)
     if job.status not in ACTIVE:
         return True
@@ -155,7 +155,7 @@ async def _is_over(connection: Db, job_id: UUID, which: WhichAttempt) -> bool:
         return which.generation is not None and which.generation < job.generation
     records = [
         item
-        for item in await attempts_of(connection, job_id)
+        for item in await list_attempts(connection, job_id)
         if item.attempt == which.attempt and item.generation == job.generation
     ]
     return bool(records) and all(item.finished_at is not None for item in records)
@@ -174,14 +174,16 @@ class ArtifactInfo:
     attempt: int
 
 
-async def artifacts_of(connection: Db, job_id: UUID, *, tenant: str | None = None) -> list[ArtifactInfo]:
+async def list_artifacts(connection: Db, job_id: UUID, *, tenant: str | None = None) -> list[ArtifactInfo]:
     """Return the artifacts of a job, by name."""
     await get_job(connection, job_id, tenant=tenant)
     rows = await fetch_rows(connection, "artifacts_list", id=job_id, tenant=tenant, name=None)
-    return [ArtifactInfo(**{name: value for name, value in row.items() if name != "place"}) for row in rows]
+    return [
+        ArtifactInfo(**{name: value for name, value in row.items() if name != "blob_key"}) for row in rows
+    ]
 
 
-async def artifact_place(
+async def get_artifact(
     connection: Db, job_id: UUID, name: str, *, tenant: str | None = None
 ) -> dict[str, Any]:
     """Return an artifact and the key of its bytes."""

@@ -7,18 +7,18 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from posthouse.core.filters.query import CLOCKS_AGREE, FIRST_ID, LAST_ID, moved
+from posthouse.core.filters.query import FIRST_ID, LAST_ID, MAX_CLOCK_SKEW, moved
 from posthouse.core.ids import first_id_at, made_at
 from posthouse.core.states import Status
 from posthouse.errors import InvalidJob, JobNotFound
-from posthouse.insights.masking import WITHOUT_JOB, mask_for, masked
+from posthouse.insights.masking import DEFAULT_MASK, mask_for, masked
 from posthouse.storage.queries import Db, fetch, fetch_row, fetch_rows, fetch_value, fetch_with_generic_plan
 
-MOST_JOBS = 1000
-MOST_COUNTED = 100_000
-LOOKED_AT = 2500
+MAX_JOBS = 1000
+MAX_COUNTED = 100_000
+MAX_SCANNED = 2500
 """Maximum number of jobs per status that a page reads. Reading them takes 20 ms if none of them matches."""
-FEW_READY = 200
+MAX_READY_BY_LANE = 200
 """Up to this many ready jobs of a tenant are read by its lanes. If there are more, a scan soon finds some."""
 
 
@@ -48,8 +48,8 @@ class JobFilter:
         for status in self.statuses or ():
             if status not in known:
                 raise InvalidJob(f"unknown status {status!r}; choose from {', '.join(known)}")
-        if not 1 <= self.limit <= MOST_JOBS:
-            raise InvalidJob(f"limit must be between 1 and {MOST_JOBS:,}, not {self.limit:,}")
+        if not 1 <= self.limit <= MAX_JOBS:
+            raise InvalidJob(f"limit must be between 1 and {MAX_JOBS:,}, not {self.limit:,}")
 
     def parameters(self, most: int | None) -> dict[str, Any]:
         """Return the parameters of the list statements.
@@ -59,8 +59,8 @@ class JobFilter:
         """
         below = [self.after or LAST_ID]
         if self.created_before is not None:
-            below.append(first_id_at(moved(self.created_before, CLOCKS_AGREE)))
-        lowest = self.created_after and first_id_at(moved(self.created_after, -CLOCKS_AGREE))
+            below.append(first_id_at(moved(self.created_before, MAX_CLOCK_SKEW)))
+        lowest = self.created_after and first_id_at(moved(self.created_after, -MAX_CLOCK_SKEW))
         each = [status.value for status in Status] if self.tenant else None
         return {
             **asdict(self),
@@ -68,19 +68,19 @@ class JobFilter:
             "lowest": lowest or FIRST_ID,
             "below": min(below),
             "most": most,
-            "few": FEW_READY,
+            "few": MAX_READY_BY_LANE,
         }
 
     @property
     def statement(self) -> str:
         if self.correlation:
-            return "jobs_of_correlation"
+            return "jobs_list_by_correlation"
         if self.subject:
-            return "jobs_of_subject"
-        return "jobs_of_tenant" if self.tenant else "jobs_of_all"
+            return "jobs_list_by_subject"
+        return "jobs_list_by_tenant" if self.tenant else "jobs_list_all"
 
     @property
-    def sifts(self) -> bool:
+    def needs_scan(self) -> bool:
         """Whether many jobs may have to be read to find matching ones."""
         if self.correlation or self.subject:  # each has its own index
             return False
@@ -90,14 +90,14 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSummary:
-    """A job in a list. ``place`` is the table of a queued job: ready or waiting."""
+    """A job in a list. ``job_table`` is the table of a queued job: ready or waiting."""
 
     id: UUID
     tenant_id: str
     kind: str
     queue: str
     status: str
-    place: str
+    job_table: str
     priority: int
     correlation_id: str | None
     subject: str | None
@@ -156,56 +156,56 @@ class AttemptInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundJobs:
+class JobSearchPage:
     """A page of jobs.
 
     ``after`` is the cursor of the next page, None on the last one. ``partial``: the search stopped before the
-    page was full; ``looked_back_to`` is the creation time of the last job that it read.
+    page was full; ``scanned_back_to`` is the creation time of the last job that it read.
     """
 
     jobs: list[JobSummary]
     after: UUID | None
     partial: bool
-    looked_back_to: datetime | None
+    scanned_back_to: datetime | None
 
     @classmethod
-    def of(cls, jobs: list[JobSummary], after: UUID | None, *, full: bool) -> FoundJobs:
+    def of(cls, jobs: list[JobSummary], after: UUID | None, *, full: bool) -> JobSearchPage:
         partial = after is not None and not full
         seen = None if after is None else made_at(after)
-        return cls(jobs=jobs, after=after, partial=partial, looked_back_to=seen)
+        return cls(jobs=jobs, after=after, partial=partial, scanned_back_to=seen)
 
 
 async def list_jobs(connection: Db, chosen: JobFilter | None = None) -> list[JobSummary]:
     """Return jobs, newest first, with secrets masked."""
     chosen = chosen or JobFilter()
     found = await fetch(connection, chosen.statement, JobSummary, **chosen.parameters(None))
-    return [WITHOUT_JOB.of(job) for job in found]
+    return [DEFAULT_MASK.of(job) for job in found]
 
 
-async def page_of_jobs(connection: Db, chosen: JobFilter) -> FoundJobs:
+async def page_of_jobs(connection: Db, chosen: JobFilter) -> JobSearchPage:
     """Return a page of jobs. Must run in a transaction.
 
     A page reads a limited number of jobs, so it may have fewer than requested, even none, while more follow.
     The query plans are cached, because planning takes 8 ms with daily partitions for ten days.
     """
-    most = LOOKED_AT + chosen.offset
+    most = MAX_SCANNED + chosen.offset
     parameters = chosen.parameters(most)
     listed = await fetch_with_generic_plan(connection, chosen.statement, JobSummary, **parameters)
-    found = [WITHOUT_JOB.of(job) for job in listed]
+    found = [DEFAULT_MASK.of(job) for job in listed]
     if len(found) == chosen.limit:
-        return FoundJobs.of(found, found[-1].id, full=True)
-    if not chosen.sifts:
-        return FoundJobs.of(found, None, full=False)
-    name = "jobs_horizon_of_tenant" if chosen.tenant else "jobs_horizon_of_all"
-    horizon = await fetch_with_generic_plan(connection, name, _Horizon, **parameters)
+        return JobSearchPage.of(found, found[-1].id, full=True)
+    if not chosen.needs_scan:
+        return JobSearchPage.of(found, None, full=False)
+    name = "jobs_page_end_by_tenant" if chosen.tenant else "jobs_page_end_all"
+    horizon = await fetch_with_generic_plan(connection, name, _PageEnd, **parameters)
     if not horizon:
-        return FoundJobs.of(found, None, full=False)
+        return JobSearchPage.of(found, None, full=False)
     last = horizon[0].id
-    return FoundJobs.of([job for job in found if job.id >= last], last, full=False)
+    return JobSearchPage.of([job for job in found if job.id >= last], last, full=False)
 
 
 @dataclass(frozen=True, slots=True)
-class _Horizon:
+class _PageEnd:
     id: UUID
 
 
@@ -221,7 +221,7 @@ class JobCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusCounts:
-    """Counts of jobs by status; a count of ``counted_up_to`` means that many or more.
+    """Counts of jobs by status; a count of ``count_limit`` means that many or more.
 
     Of the queued jobs, ``ready`` can start now, and ``waiting`` are due later or wait for other jobs.
     ``oldest_queued_seconds``: how long the oldest ready job has been waiting.
@@ -232,13 +232,11 @@ class StatusCounts:
     waiting: int
     running: int
     oldest_queued_seconds: float | None
-    counted_up_to: int
+    count_limit: int
 
 
-async def status_counts(
-    connection: Db, *, tenant: str | None = None, most: int = MOST_COUNTED
-) -> StatusCounts:
-    row = await fetch_row(connection, "jobs_in_short", tenant=tenant, most=most)
+async def jobs_summary(connection: Db, *, tenant: str | None = None, most: int = MAX_COUNTED) -> StatusCounts:
+    row = await fetch_row(connection, "jobs_summary", tenant=tenant, most=most)
     queued = min(row["ready"] + row["waiting"], most)
     ended = {name: row[name] for name in ("running", "succeeded", "failed", "canceled", "dead_letter")}
     return StatusCounts(
@@ -247,17 +245,17 @@ async def status_counts(
         waiting=row["waiting"],
         running=row["running"],
         oldest_queued_seconds=row["oldest_queued_seconds"],
-        counted_up_to=most,
+        count_limit=most,
     )
 
 
-async def ids_of_jobs(connection: Db, chosen: JobFilter, *, most: int) -> list[UUID]:
+async def active_job_ids(connection: Db, chosen: JobFilter, *, most: int) -> list[UUID]:
     """Return the ids of the matching queued and running jobs, oldest first."""
-    found = await fetch_rows(connection, "jobs_active", **chosen.parameters(most))
+    found = await fetch_rows(connection, "jobs_active_ids", **chosen.parameters(most))
     return [row["id"] for row in found]
 
 
-async def count_jobs(connection: Db, chosen: JobFilter, *, most: int = MOST_COUNTED) -> int:
+async def count_jobs(connection: Db, chosen: JobFilter, *, most: int = MAX_COUNTED) -> int:
     """Count the matching queued and running jobs, up to ``most``."""
     return int(await fetch_value(connection, "jobs_active_count", **chosen.parameters(most)))
 
@@ -270,7 +268,7 @@ async def get_job(connection: Db, job_id: UUID, *, tenant: str | None = None) ->
     return job
 
 
-async def attempts_of(connection: Db, job_id: UUID, *, tenant: str | None = None) -> list[AttemptInfo]:
+async def list_attempts(connection: Db, job_id: UUID, *, tenant: str | None = None) -> list[AttemptInfo]:
     """Return the attempts of a job, first to last; empty if it has not started."""
     found = await fetch(connection, "job_attempts", AttemptInfo, id=job_id, tenant=tenant)
     if not found:

@@ -10,28 +10,28 @@ from uuid import UUID
 
 from posthouse.core.ids import first_id_at
 from posthouse.insights.jobs import JobSummary
-from posthouse.insights.masking import WITHOUT_JOB
+from posthouse.insights.masking import DEFAULT_MASK
 from posthouse.storage.queries import Db, calling, fetch, fetch_rows, query
 
-Where = Literal["history", "past_attempts"]
+FinishedTable = Literal["history", "past_attempts"]
 
-ENDED_WITHIN = timedelta(minutes=10)
+FINISHED_WITHIN = timedelta(minutes=10)
 """Finished jobs are reported as changed only if they finished within this time."""
-CLOCKS_AGREE = timedelta(seconds=2)
-"""Maximum difference between the clocks of processes that enqueue.
+MAX_CLOCK_SKEW = timedelta(seconds=2)
+"""Maximum clock difference between a process that enqueues and the database.
 
-An id contains the time of its creator's clock. A job from a clock with a larger difference is seen when it
-starts.
+An id contains the time of its creator's clock. It is small here, because each poll reads this much
+of the ids again; a job from a clock with a larger difference is seen when it starts.
 """
-COMMITTED_WITHIN = timedelta(seconds=5)
+MAX_COMMIT_DELAY = timedelta(seconds=5)
 """Maximum delay until a recorded change is visible: its transaction must be committed first."""
 
 
-class Clock(NamedTuple):
-    """The time of the database for records (``now``) and for ids (``of_ids``). Tests move only the first."""
+class DatabaseClock(NamedTuple):
+    """The time of the database for records (``now``) and for ids (``id_clock``)."""
 
     now: datetime
-    of_ids: datetime
+    id_clock: datetime
 
 
 class Seen(NamedTuple):
@@ -61,13 +61,13 @@ class WorkerState:
     concurrency: int
     queues: list[str]
     disabled_at: datetime | None
-    drain_asked_at: datetime | None
+    drain_requested_at: datetime | None
 
 
-async def clock(connection: Db) -> Clock:
+async def clock(connection: Db) -> DatabaseClock:
     row = await (await connection.execute(query("live_clock"))).fetchone()
     assert row is not None
-    return Clock(*row)
+    return DatabaseClock(*row)
 
 
 async def running_now(connection: Db, ids: Collection[UUID] | None = None) -> dict[bytes, Seen]:
@@ -79,25 +79,27 @@ async def running_now(connection: Db, ids: Collection[UUID] | None = None) -> di
 
 async def queued_between(connection: Db, since: datetime, until: datetime, most: int) -> list[UUID]:
     """Return the queued jobs whose ids were created in this period."""
-    low, high = first_id_at(since - CLOCKS_AGREE), first_id_at(until + CLOCKS_AGREE)
-    cursor = await connection.execute(query("live_queued"), {"low": low, "high": high, "most": most})
+    low, high = first_id_at(since - MAX_CLOCK_SKEW), first_id_at(until + MAX_CLOCK_SKEW)
+    cursor = await connection.execute(
+        query("live_enqueued_between"), {"low": low, "high": high, "most": most}
+    )
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def ended_lately(
-    connection: Db, where: Where, since: datetime, pages: int
+async def recently_finished(
+    connection: Db, where: FinishedTable, since: datetime, pages: int
 ) -> list[tuple[UUID, datetime]]:
     """Return jobs with an outcome recorded since then, and when. A limited number of pages is read."""
-    wanted = {"table": where, "since": since - COMMITTED_WITHIN, "pages": pages}
-    cursor = await connection.execute(calling("lately", *wanted), wanted)
+    wanted = {"table": where, "since": since - MAX_COMMIT_DELAY, "pages": pages}
+    cursor = await connection.execute(calling("recently_finished_ids", *wanted), wanted)
     return await cursor.fetchall()
 
 
-async def changed_since(connection: Db, since: datetime, at: Clock, most: int) -> list[UUID] | None:
+async def changed_since(connection: Db, since: datetime, at: DatabaseClock, most: int) -> list[UUID] | None:
     """Return the jobs that may have changed since a moment before ``at``; None if there are too many."""
-    low = first_id_at(since + (at.of_ids - at.now) - CLOCKS_AGREE)
-    wanted = {"since": since - COMMITTED_WITHIN, "low": low, "most": most}
-    cursor = await connection.execute(query("live_since"), wanted)
+    low = first_id_at(since + (at.id_clock - at.now) - MAX_CLOCK_SKEW)
+    wanted = {"since": since - MAX_COMMIT_DELAY, "low": low, "most": most}
+    cursor = await connection.execute(query("live_changed_ids"), wanted)
     ids = [row[0] for row in await cursor.fetchall()]
     return None if len(ids) > most else ids
 
@@ -113,7 +115,7 @@ async def changed_jobs(
     """Return the newest of these jobs per requested tenant (None: all tenants), oldest first."""
     rows = await fetch_rows(
         connection,
-        "live_changed",
+        "live_changed_jobs",
         ids=list(ids),
         since=ended_since,
         tenants=None if tenants is None else list(tenants),
@@ -122,7 +124,7 @@ async def changed_jobs(
     left_out = {row["tenant_id"]: row["of_tenant"] - most for row in rows if row["of_tenant"] > most}
     for row in rows:
         del row["of_tenant"], row["nth"]
-    jobs = [WITHOUT_JOB.of(JobSummary(**row)) for row in rows]
+    jobs = [DEFAULT_MASK.of(JobSummary(**row)) for row in rows]
     return ChangedJobs(sorted(jobs, key=lambda job: job.id), left_out)
 
 
@@ -132,5 +134,5 @@ async def worker_states(connection: Db, *, offline_after: float | None = None) -
 
 async def log_ends(connection: Db, ids: Collection[UUID]) -> dict[UUID, int]:
     """Return the number of the last log line of each of these jobs."""
-    rows = await fetch_rows(connection, "live_log_ends", ids=list(ids))
+    rows = await fetch_rows(connection, "live_log_sequences", ids=list(ids))
     return {row["id"]: row["sequence"] for row in rows if row["sequence"] is not None}

@@ -9,19 +9,19 @@ from uuid import UUID
 
 from posthouse.core.payload import parse_json
 from posthouse.core.redaction import PLAIN, Redactor, Secrets, redactor_for
-from posthouse.heavy import off_loop
 from posthouse.storage.queries import Db, fetch_rows
+from posthouse.waiting import off_loop
 
 T = TypeVar("T")
 
-AS_THEY_ARE = frozenset(
+UNMASKED_FIELDS = frozenset(
     {
         "id",
         "tenant_id",
         "kind",
         "queue",
         "status",
-        "place",
+        "job_table",
         "source",
         "outcome",
         "error_type",
@@ -58,7 +58,7 @@ class JobMask:
         changes = {
             item.name: self._shown(item.name, getattr(record, item.name))
             for item in fields(record)  # type: ignore[arg-type]
-            if item.name not in AS_THEY_ARE
+            if item.name not in UNMASKED_FIELDS
         }
         return replace(record, **changes)  # type: ignore[type-var]
 
@@ -74,26 +74,26 @@ class JobMask:
         return value
 
 
-WITHOUT_JOB = JobMask()
+DEFAULT_MASK = JobMask()
 """The mask for lists. Names and patterns are enough, because errors were masked when they were stored."""
 
 
 async def mask_for(connection: Db, job_id: UUID) -> JobMask:
-    found = await fetch_rows(connection, "job_marks", id=job_id)
+    found = await fetch_rows(connection, "job_redaction_rules", id=job_id)
     if not found:
-        return WITHOUT_JOB
+        return DEFAULT_MASK
     row = found[0]
     redactor = redactor_for(row["schema"], tuple(row["redact"]))
-    return await off_loop(lambda: JobMask(redactor, parse_json(row["payload"])), about=row["payload"])
+    return await off_loop(lambda: JobMask(redactor, parse_json(row["payload"])), data=row["payload"])
 
 
 async def masked(mask: JobMask, records: Sequence[T]) -> list[T]:
     """Mask records that may have large payloads, results or texts."""
     values = [getattr(record, item.name) for record in records for item in fields(record)]  # type: ignore[arg-type]
-    return await off_loop(lambda: [mask.of(record) for record in records], about=values)
+    return await off_loop(lambda: [mask.of(record) for record in records], data=values)
 
 
-def shown_command(command: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def redact_command(command: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return a command for display, with secrets in ``env`` masked.
 
     ``secrets`` contains only names of secrets, but a value in ``env`` may be a secret.

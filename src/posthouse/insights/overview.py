@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from posthouse.insights.failures import FailureFilter, FailureGroup, failure_groups
+from posthouse.insights.failures import FailureFilter, FailureGroup, list_failure_groups
 from posthouse.insights.fleet import WorkerInfo, visible_workers, workers
-from posthouse.insights.jobs import MOST_COUNTED, JobSummary
-from posthouse.insights.masking import WITHOUT_JOB
+from posthouse.insights.jobs import MAX_COUNTED, JobSummary
+from posthouse.insights.masking import DEFAULT_MASK
+from posthouse.insights.queues import QueueInfo, list_queues
 from posthouse.insights.stats import MINUTE, StatPoint, series
 from posthouse.storage.queries import Db, database_now, fetch, fetch_rows
 
@@ -62,7 +63,7 @@ class Slots:
 class Overview:
     """The overview.
 
-    A queue with ``counted_up_to`` jobs may have more. ``oldest_ready_seconds``: how long the oldest ready job
+    A queue with ``count_limit`` jobs may have more. ``oldest_ready_seconds``: how long the oldest ready job
     has been waiting.
     """
 
@@ -72,36 +73,20 @@ class Overview:
     blocked: int
     running: int
     oldest_ready_seconds: float | None
-    counted_up_to: int
+    count_limit: int
     workers: Slots
     last_hour: Rates
     last_day: Rates
     queues: list[QueueOverview]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Queue:
-    """The columns of the statement glance_queues."""
-
-    name: str
-    ready: int
-    scheduled: int
-    blocked: int
-    running: int
-    workers: int
-    paused_at: datetime | None
-    oldest_ready_seconds: float | None
-
-
 async def overview(
     connection: Db, *, tenant: str | None = None, offline_after: float | None = None
 ) -> Overview:
     """Return the overview of one tenant, or of all."""
-    found = await fetch(
-        connection, "glance_queues", _Queue, tenant=tenant, most=MOST_COUNTED, offline_after=offline_after
-    )
+    found = await list_queues(connection, tenant=tenant, most=MAX_COUNTED, offline_after=offline_after)
     ages = [queue.oldest_ready_seconds for queue in found if queue.oldest_ready_seconds is not None]
-    lately = await _rates_of_queues(connection, tenant)
+    rates = await _rates_of_queues(connection, tenant)
     return Overview(
         at=await database_now(connection),
         ready=sum(queue.ready for queue in found),
@@ -109,11 +94,11 @@ async def overview(
         blocked=sum(queue.blocked for queue in found),
         running=sum(queue.running for queue in found),
         oldest_ready_seconds=max(ages, default=None),
-        counted_up_to=MOST_COUNTED,
+        count_limit=MAX_COUNTED,
         workers=await _slots(connection, offline_after),
         last_hour=await _rates(connection, tenant, HOUR),
         last_day=await _rates(connection, tenant, DAY),
-        queues=[_with_rates(queue, lately.get(queue.name, Rates())) for queue in found],
+        queues=[_with_rates(queue, rates.get(queue.name, Rates())) for queue in found],
     )
 
 
@@ -150,40 +135,21 @@ def _of(total: StatPoint) -> Rates:
     )
 
 
-def _with_rates(queue: _Queue, rates: Rates) -> QueueOverview:
-    counts = {name: getattr(queue, name) for name in _Queue.__slots__}
-    return QueueOverview(**counts, last_hour=rates)
+def _with_rates(queue: QueueInfo, rates: Rates) -> QueueOverview:
+    return QueueOverview(
+        name=queue.name,
+        ready=queue.ready,
+        scheduled=queue.scheduled,
+        blocked=queue.blocked,
+        running=queue.running,
+        workers=queue.workers,
+        paused_at=queue.paused_at,
+        oldest_ready_seconds=queue.oldest_ready_seconds,
+        last_hour=rates,
+    )
 
 
 WORKER_STATUSES = ("active", "idle", "busy", "offline", "disabled")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TenantQueueCounts:
-    """Counts of the jobs of one tenant in one queue.
-
-    ``ready`` can start now, ``scheduled`` is due later, ``blocked`` waits for other jobs.
-    """
-
-    tenant_id: str
-    queue: str
-    ready: int
-    scheduled: int
-    blocked: int
-    running: int
-    oldest_ready_seconds: float | None
-
-    @property
-    def waiting(self) -> int:
-        return self.scheduled + self.blocked
-
-
-async def tenant_queue_counts(connection: Db) -> list[TenantQueueCounts]:
-    """Return the counts of each tenant and queue that has jobs.
-
-    It reads every queued job: do not call it for every request.
-    """
-    return await fetch(connection, "census", TenantQueueCounts)
 
 
 async def worker_counts(connection: Db, *, offline_after: float | None = None) -> dict[str, int]:
@@ -232,6 +198,8 @@ async def activity(
         queues=seen.queues,
         finished_per_minute={line.queue or "": line.total.ended for line in last_minute},
         workers=await workers(connection, offline_after=offline_after, offline_within=RECENT_SECONDS),
-        jobs=[WITHOUT_JOB.of(job) for job in await fetch(connection, "jobs_running", JobSummary, limit=jobs)],
-        failures=await failure_groups(connection, recently),
+        jobs=[
+            DEFAULT_MASK.of(job) for job in await fetch(connection, "jobs_running", JobSummary, limit=jobs)
+        ],
+        failures=await list_failure_groups(connection, recently),
     )

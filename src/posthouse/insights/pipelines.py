@@ -11,13 +11,13 @@ from uuid import UUID
 from typing_extensions import TypedDict
 
 from posthouse.insights.jobs import JobDetail, get_job
-from posthouse.insights.masking import WITHOUT_JOB
+from posthouse.insights.masking import DEFAULT_MASK
 from posthouse.storage.queries import Db, fetch, fetch_rows
 
-MOST_NODES = 200
-MOST_RELATED = 50
+MAX_NODES = 200
+MAX_RELATED = 50
 """Maximum number of related jobs that are added to those of the correlation."""
-MOST_COUNTED = 10_000
+MAX_COUNTED = 10_000
 GENERATIONS = 5
 
 
@@ -55,7 +55,7 @@ class PipelineJob:
     kind: str
     queue: str
     status: str
-    place: str
+    job_table: str
     subject: str | None
     progress_percent: float | None
     current_step: str | None
@@ -79,14 +79,14 @@ second.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """A pipeline. ``truncated``: there are more jobs; ``stages`` count up to ``counted_up_to``."""
+    """A pipeline. ``truncated``: there are more jobs; ``stages`` count up to ``count_limit``."""
 
     job_id: UUID
     correlation_id: str | None
     nodes: list[PipelineJob]
     edges: list[Edge]
     stages: list[StageInfo]
-    counted_up_to: int
+    count_limit: int
     truncated: bool
 
 
@@ -99,17 +99,17 @@ async def pipeline_of(connection: Db, job_id: UUID, *, tenant: str | None = None
     """Return the graph of a job: its correlation, the dependencies of those jobs, and their dependants."""
     job = await get_job(connection, job_id, tenant=tenant)
     chosen = {"correlation": job.correlation_id or str(job.id), "tenant": job.tenant_id}
-    found = await fetch(connection, "pipeline_of_correlation", PipelineJob, **chosen, most=MOST_NODES + 1)
-    nodes = {node.id: node for node in found[:MOST_NODES]}
+    found = await fetch(connection, "pipeline_of_correlation", PipelineJob, **chosen, most=MAX_NODES + 1)
+    nodes = {node.id: node for node in found[:MAX_NODES]}
     await _add_related(connection, job, nodes)
     return Pipeline(
         job_id=job.id,
         correlation_id=job.correlation_id,
         nodes=[_shown(node, nodes) for node in sorted(nodes.values(), key=lambda node: node.id)],
         edges=_edges(nodes),
-        stages=await fetch(connection, "pipeline_stages", StageInfo, **chosen, most=MOST_COUNTED),
-        counted_up_to=MOST_COUNTED,
-        truncated=len(found) > MOST_NODES,
+        stages=await fetch(connection, "pipeline_stages", StageInfo, **chosen, most=MAX_COUNTED),
+        count_limit=MAX_COUNTED,
+        truncated=len(found) > MAX_NODES,
     )
 
 
@@ -118,9 +118,9 @@ async def _add_related(connection: Db, job: JobDetail, nodes: dict[UUID, Pipelin
 
     They may have another correlation.
     """
-    waiting = await fetch_rows(connection, "pipeline_dependents", id=job.id, most=MOST_RELATED)
+    waiting = await fetch_rows(connection, "pipeline_dependents", id=job.id, most=MAX_RELATED)
     wanted = {job.id, *_origin(job.correlation_id), *(row["id"] for row in waiting)}
-    most = len(nodes) + MOST_RELATED
+    most = len(nodes) + MAX_RELATED
     for _ in range(GENERATIONS):
         linked = {
             linked for node in nodes.values() for linked in (*node.depends_on, node.parent_id) if linked
@@ -146,7 +146,7 @@ def _origin(correlation: Any) -> list[UUID]:
 
 def _shown(node: PipelineJob, nodes: Collection[UUID]) -> PipelineJob:
     """Hide dependencies that belong to another tenant, including their ids."""
-    return replace(WITHOUT_JOB.of(node), depends_on=[id_ for id_ in node.depends_on if id_ in nodes])
+    return replace(DEFAULT_MASK.of(node), depends_on=[id_ for id_ in node.depends_on if id_ in nodes])
 
 
 def _edges(nodes: dict[UUID, PipelineJob]) -> list[Edge]:

@@ -99,14 +99,14 @@ class Why:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLocation:
-    """The columns of the statement job_place."""
+    """The columns of the statement job_location."""
 
     id: UUID
     kind: str
     queue: str
     tenant_id: str
     status: str
-    place: str
+    job_table: str
     attempt_count: int
     max_attempts: int
     priority: int
@@ -122,7 +122,7 @@ class JobLocation:
     due_at: datetime | None
     lane: int | None
     position: int | None
-    turn: int | None
+    rank: int | None
     paused_at: datetime | None
     paused_by: str | None
     defined: bool
@@ -143,9 +143,9 @@ class JobLocation:
         return any(word.startswith("!") for word in self.requires or ())
 
 
-def undefined_summary(place: JobLocation) -> str:
-    return f"no definition of kind {place.kind!r}"
+def undefined_summary(location: JobLocation) -> str:
+    return f"no definition of kind {location.kind!r}"
 
 
-def paused_summary(place: JobLocation) -> str:
-    return f"queue {place.queue!r} is paused by {place.paused_by}"
+def paused_summary(location: JobLocation) -> str:
+    return f"queue {location.queue!r} is paused by {location.paused_by}"

@@ -18,7 +18,7 @@ from posthouse.core.filters import (
     Term,
     Text,
     Times,
-    wanted,
+    plan_search,
     written,
 )
 from posthouse.core.filters.query import Known
@@ -27,8 +27,8 @@ from posthouse.core.redaction.patterns import MASK, is_secret_name
 from posthouse.core.request import PRIORITY_NAMES
 from posthouse.core.states import Status
 from posthouse.errors import InvalidRequest
-from posthouse.insights.jobs import FoundJobs, JobFilter, JobSummary
-from posthouse.insights.masking import WITHOUT_JOB
+from posthouse.insights.jobs import JobFilter, JobSearchPage, JobSummary
+from posthouse.insights.masking import DEFAULT_MASK
 from posthouse.storage.queries import Db, call_row, database_now, fetch, fetch_rows, fetch_with_generic_plan
 
 COUNTED = 10_000
@@ -36,16 +36,16 @@ _PROBE = "a text that is no secret by itself"
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class SearchBudget:
     """The number of jobs and the time after which a search returns a partial result."""
 
     jobs: int
     seconds: float
 
 
-PAGE = Effort(500_000, 1.0)
-COUNT = Effort(200_000, 0.4)
-GLANCE = Effort(2000, 0.25)
+PAGE = SearchBudget(500_000, 1.0)
+COUNT = SearchBudget(200_000, 0.4)
+SUGGEST_BUDGET = SearchBudget(2000, 0.25)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,16 +54,16 @@ class JobCount:
 
     count: int
     exact: bool
-    counted_up_to: int = COUNTED
+    count_limit: int = COUNTED
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _FoundIds:
     ids: list[UUID]
     looked_to: UUID | None
 
 
-def filter_of(chosen: JobFilter) -> Filter:
+def to_filter(chosen: JobFilter) -> Filter:
     """Return the terms of a ``JobFilter``. Its tenant is left out, because callers pass it separately."""
     texts = {
         "kind": chosen.kind,
@@ -92,13 +92,13 @@ async def search_for(
     now = await database_now(connection)
     known = await _known(connection, chosen.words)
     options: dict[str, Any] = {} if among is None else {"among": among}
-    found = wanted(chosen, now, tenant=tenant, known=known, **options)
+    found = plan_search(chosen, now, tenant=tenant, known=known, **options)
     if any(term.path for term in chosen.terms):
-        await _keep_secrets(connection, chosen, found)
+        await _exclude_redacted_paths(connection, chosen, found)
     return found
 
 
-async def search_to_change(
+async def search_changeable_jobs(
     connection: Db, action: Literal["retry", "cancel"], chosen: Filter, *, tenant: str | None
 ) -> JobQuery:
     """Return the query for the jobs of a filter that can be retried or canceled.
@@ -142,25 +142,25 @@ class _Word:
 async def _known(connection: Db, words: list[str]) -> Known:
     if not words:
         return {}
-    found = await fetch_with_generic_plan(connection, "filter_words", _Word, words=words)
+    found = await fetch_with_generic_plan(connection, "search_known_words", _Word, words=words)
     return {
         item.word: frozenset(field for field in ("kind", "subject") if getattr(item, field)) for item in found
     }
 
 
 async def find_jobs(
-    connection: Db, chosen: Filter, within: JobFilter | None = None, *, effort: Effort = PAGE
-) -> FoundJobs:
+    connection: Db, chosen: Filter, within: JobFilter | None = None, *, budget: SearchBudget = PAGE
+) -> JobSearchPage:
     """Return jobs, newest first, that also match ``within``.
 
     ``within`` also has the cursor and the limit of the page.
     """
     within = within or JobFilter()
-    search = await search_for(connection, chosen + filter_of(within), tenant=within.tenant)
+    search = await search_for(connection, chosen + to_filter(within), tenant=within.tenant)
     most = within.limit + within.offset
-    found = await sift(connection, search, most, effort, after=within.after)
+    found = await search_ids(connection, search, most, budget, after=within.after)
     jobs = await jobs_of(connection, found.ids[within.offset :])
-    return FoundJobs.of(jobs, found.looked_to, full=len(found.ids) == most)
+    return JobSearchPage.of(jobs, found.looked_to, full=len(found.ids) == most)
 
 
 async def count_found(connection: Db, chosen: Filter, *, tenant: str | None = None) -> JobCount:
@@ -169,8 +169,8 @@ async def count_found(connection: Db, chosen: Filter, *, tenant: str | None = No
 
 
 async def count_of(connection: Db, search: JobQuery, *, most: int = COUNTED) -> JobCount:
-    found = await sift(connection, search, most, COUNT)
-    return JobCount(count=len(found.ids), exact=found.looked_to is None, counted_up_to=most)
+    found = await search_ids(connection, search, most, COUNT)
+    return JobCount(count=len(found.ids), exact=found.looked_to is None, count_limit=most)
 
 
 async def count_to_change(connection: Db, search: JobQuery, limit: int | None) -> JobCount:
@@ -179,52 +179,52 @@ async def count_to_change(connection: Db, search: JobQuery, limit: int | None) -
     return replace(found, exact=found.exact or found.count == limit)
 
 
-async def first_of(connection: Db, search: JobQuery, limit: int) -> list[JobSummary]:
-    found = await sift(connection, search, limit, PAGE)
+async def sample_jobs(connection: Db, search: JobQuery, limit: int) -> list[JobSummary]:
+    found = await search_ids(connection, search, limit, PAGE)
     return await jobs_of(connection, found.ids)
 
 
-async def sift(
-    connection: Db, search: JobQuery, limit: int, effort: Effort, *, after: UUID | None = None
-) -> _Found:
+async def search_ids(
+    connection: Db, search: JobQuery, limit: int, budget: SearchBudget, *, after: UUID | None = None
+) -> _FoundIds:
     if search.nothing:
-        return _Found([], None)
+        return _FoundIds([], None)
     row = await call_row(
-        connection, "search_jobs", wanted=json.dumps(search.as_json()), below=after,
-        limit=limit, most=effort.jobs, seconds=effort.seconds,
+        connection, "search_jobs", query=json.dumps(search.as_json()), below=after,
+        limit=limit, max_scanned=budget.jobs, seconds=budget.seconds,
     )  # fmt: skip
-    return _Found(row["ids"], row["looked_to"])
+    return _FoundIds(row["ids"], row["looked_to"])
 
 
 async def jobs_of(connection: Db, ids: list[UUID]) -> list[JobSummary]:
     if not ids:
         return []
     found = await fetch_with_generic_plan(connection, "jobs_by_ids", JobSummary, ids=ids)
-    return [WITHOUT_JOB.of(job) for job in found]
+    return [DEFAULT_MASK.of(job) for job in found]
 
 
-async def _keep_secrets(connection: Db, chosen: Filter, found: JobQuery) -> None:
+async def _exclude_redacted_paths(connection: Db, chosen: Filter, found: JobQuery) -> None:
     """Exclude masked payload fields from the search.
 
     A filter that matched a masked value would reveal the value.
     """
-    marked = await fetch_rows(connection, "definitions_with_secrets")
+    marked = await fetch_rows(connection, "definitions_redaction_rules")
     for term, condition in zip(chosen.terms, found.conditions, strict=True):
         if term.path:
             condition["secret_in"] = [row["key"] for row in marked if _is_masked(row, term.path)]
 
 
-def _is_masked(marks: dict[str, Any], path: tuple[str, ...]) -> bool:
-    redactor = redactor_for(marks["schema"], tuple(marks["redact"]))
+def _is_masked(rules: dict[str, Any], path: tuple[str, ...]) -> bool:
+    redactor = redactor_for(rules["schema"], tuple(rules["redact"]))
     probes: list[Any] = [_PROBE, [_PROBE]]
     for step in reversed(path):
         probes = [{step: probe} for probe in probes] + [[{step: probe}] for probe in probes[:1]]
     return any(redactor.value(probe) != probe for probe in probes)
 
 
-MOST = 20
+MAX_SHOWN = 20
 SAMPLED = 300
-LONGEST_SHOWN = 200
+MAX_SHOWN_CHARS = 200
 _NAMED = {"kind", "queue", "worker", "tenant", "fingerprint", "error"}
 """Fields whose values are names that the database knows."""
 _SAMPLED = {"subject", "correlation", "worker", "kind", "queue"}
@@ -263,7 +263,7 @@ async def suggest(connection: Db, asked: CompletionTarget, *, tenant: str | None
         for field in FIELDS.values()
         if field.name.startswith(asked.typed.lower()) and (field.name != "tenant" or tenant is None)
     ]
-    return (names + await _whole_terms(connection, asked))[:MOST]
+    return (names + await _whole_terms(connection, asked))[:MAX_SHOWN]
 
 
 def _start(name: str) -> str:
@@ -276,7 +276,9 @@ async def _whole_terms(connection: Db, asked: CompletionTarget) -> list[Suggesti
         return []
     typed = asked.typed.lower()
     terms = [f"status:{status}" for status in FIELDS["status"].choices if status.startswith(typed)]
-    kinds = await fetch(connection, "filter_names", _Name, field="kind", typed=asked.typed, limit=MOST)
+    kinds = await fetch(
+        connection, "search_suggest_names", _Name, field="kind", typed=asked.typed, limit=MAX_SHOWN
+    )
     return [Suggestion(term, term) for term in terms] + [
         Suggestion(f"kind:{written(kind.value)}", f"kind:{kind.value}", kind.detail) for kind in kinds
     ]
@@ -314,25 +316,27 @@ async def _values(connection: Db, asked: CompletionTarget, tenant: str | None) -
     fixed = [(choice, "") for choice in asked.field.choices] + list(_USUAL.get(name, ()))
     found = [Suggestion(value, value, detail) for value, detail in fixed if value.startswith(typed)]
     if name in _NAMED:
-        known = await fetch(connection, "filter_names", _Name, field=name, typed=asked.typed, limit=MOST)
+        known = await fetch(
+            connection, "search_suggest_names", _Name, field=name, typed=asked.typed, limit=MAX_SHOWN
+        )
         found += [_value(item.value, item.detail) for item in known]
     if name in _SAMPLED and not found:
         samples = await _samples(connection, asked.others, tenant, payloads=False)
         texts = (getattr(sample, name) for sample in samples)
         seen = [text for text in texts if text is not None and PLAIN.text(text) == text]
         found = _counted(seen, typed, len(samples))
-    return found[:MOST]
+    return found[:MAX_SHOWN]
 
 
 def _value(text: str, detail: str) -> Suggestion:
-    return Suggestion(written(text), text, PLAIN.text(detail)[:LONGEST_SHOWN])
+    return Suggestion(written(text), text, PLAIN.text(detail)[:MAX_SHOWN_CHARS])
 
 
 def _counted(values: Iterable[str], typed: str, of: int) -> list[Suggestion]:
     """Return the most frequent values first; among equals, the most recent."""
-    counts = Counter(value for value in values if 0 < len(value) <= LONGEST_SHOWN)
+    counts = Counter(value for value in values if 0 < len(value) <= MAX_SHOWN_CHARS)
     fitting = [(value, count) for value, count in counts.most_common() if value.lower().startswith(typed)]
-    return [_value(value, f"{count} of the newest {of}") for value, count in fitting[:MOST]]
+    return [_value(value, f"{count} of the newest {of}") for value, count in fitting[:MAX_SHOWN]]
 
 
 async def _payload_values(connection: Db, asked: CompletionTarget, tenant: str | None) -> list[Suggestion]:
@@ -348,8 +352,8 @@ def _written(leaf: Any) -> str:
 async def _keys(connection: Db, asked: CompletionTarget, tenant: str | None) -> list[Suggestion]:
     *path, begun = asked.typed.split(".")[1:]
     samples = await _samples(connection, asked.others, tenant, payloads=True)
-    places = (item for sample in samples for item in _all_at(sample.shown(), tuple(path)))
-    objects = (item for item in places if isinstance(item, dict))
+    values = (item for sample in samples for item in _all_at(sample.shown(), tuple(path)))
+    objects = (item for item in values if isinstance(item, dict))
     keys = Counter(key for item in objects for key, value in item.items() if value != MASK)
     above = ".".join(("payload", *path))
     fitting = [
@@ -359,7 +363,7 @@ async def _keys(connection: Db, asked: CompletionTarget, tenant: str | None) -> 
     ]
     return [
         Suggestion(f"{above}.{key}:", f"{above}.{key}", f"in {count} of the newest {len(samples)}")
-        for key, count in fitting[:MOST]
+        for key, count in fitting[:MAX_SHOWN]
     ]
 
 
@@ -385,9 +389,11 @@ def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[Any]:
 
 async def _samples(connection: Db, others: Filter, tenant: str | None, *, payloads: bool) -> list[_Sample]:
     """Return the newest jobs that match the other terms."""
-    found = await sift(connection, await search_for(connection, others, tenant=tenant), SAMPLED, GLANCE)
+    found = await search_ids(
+        connection, await search_for(connection, others, tenant=tenant), SAMPLED, SUGGEST_BUDGET
+    )
     if not found.ids:
         return []
     return await fetch_with_generic_plan(
-        connection, "filter_samples", _Sample, ids=found.ids, payloads=payloads
+        connection, "search_sample_jobs", _Sample, ids=found.ids, payloads=payloads
     )

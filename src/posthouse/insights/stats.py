@@ -1,24 +1,70 @@
-"""Samples over time, and counters for metrics.
+"""Samples over time with percentiles of durations, and counters for metrics.
 
-The counters are identical from every process and after every restart.
+Histograms of durations can be added, and percentiles read from the sum. There are eight buckets per doubling;
+posthouse.bucket assigns durations to them. The counters are identical from every process and after every
+restart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
-from posthouse.core.histogram import Histogram
 from posthouse.errors import ConfigurationError
 from posthouse.storage.queries import Db, database_now, fetch, fetch_rows, fetch_value
+
+_MIN_SECONDS = 0.0001
+_PER_DOUBLING = 8
+PRECISION = 2 ** (0.5 / _PER_DOUBLING) - 1
+"""Maximum relative error of a percentile: 4.4 %."""
+
+
+class Histogram:
+    """The number of durations in each bucket."""
+
+    __slots__ = ("_counts",)
+
+    def __init__(self, buckets: Iterable[int] = (), counts: Iterable[int] = ()) -> None:
+        self._counts: Counter[int] = Counter()
+        for bucket, count in zip(buckets, counts, strict=True):
+            self._counts[bucket] += count
+
+    @classmethod
+    def sum(cls, parts: Iterable[Histogram]) -> Histogram:
+        whole = cls()
+        for part in parts:
+            whole.add(part)
+        return whole
+
+    def add(self, other: Histogram) -> None:
+        self._counts.update(other._counts)
+
+    def __len__(self) -> int:
+        return self._counts.total()
+
+    def quantile(self, share: float) -> float | None:
+        """Return the duration in seconds that this share of the durations does not exceed; None if empty."""
+        left = share * len(self)
+        for bucket in sorted(self._counts):
+            left -= self._counts[bucket]
+            if left <= 0:
+                return middle(bucket)
+        return None
+
+
+def middle(bucket: int) -> float:
+    """Return the geometric middle of a bucket in seconds."""
+    return _MIN_SECONDS * 2 ** ((bucket - 0.5) / _PER_DOUBLING) if bucket > 0 else _MIN_SECONDS
+
 
 COLUMNS = ("tenant", "queue", "kind")
 STEPS = ((2 * 3600, 60), (12 * 3600, 300))
 LONG_STEP = 3600
 MINUTE = 60
-LONGEST = 366 * 86400
+MAX_SPAN_SECONDS = 366 * 86400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +113,7 @@ _Key: TypeAlias = tuple[str | None, str | None, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _StatsRow:
     row: dict[str, Any]
     wait: Histogram
     run: Histogram
@@ -97,14 +143,14 @@ async def series(
     step = step or step_for(span)
     since, end = _bounds(until or await database_now(connection), span, step)
     steps = {"since": since, "until": end, "step": step}
-    known = {row["at"] for row in await fetch_rows(connection, "samples_known", **steps)}
+    known = {row["at"] for row in await fetch_rows(connection, "samples_complete_steps", **steps)}
     rows = await fetch_rows(
         connection, "samples_series", by=list(by), tenant=tenant, queue=queue, kind=kind, **steps
     )
-    lines: dict[_Key, list[_Part]] = {}
+    lines: dict[_Key, list[_StatsRow]] = {}
     for row in rows:
         lines.setdefault((row["tenant"], row["in_queue"], row["of_kind"]), []).append(_part(row))
-    axis = _Axis(since, step, round((end - since).total_seconds() / step), known)
+    axis = _TimeAxis(since, step, round((end - since).total_seconds() / step), known)
     return [axis.line(key, parts) for key, parts in lines.items()]
 
 
@@ -112,7 +158,7 @@ def check_series(span: float, step: int | None, by: Sequence[str]) -> None:
     """Raise ConfigurationError for parameters that ``series`` does not support."""
     if unknown := [name for name in by if name not in COLUMNS]:
         raise ConfigurationError(f"invalid split {unknown[0]!r}: use {', '.join(COLUMNS)}")
-    if not MINUTE <= span <= LONGEST:
+    if not MINUTE <= span <= MAX_SPAN_SECONDS:
         raise ConfigurationError("the period must be between one minute and one year")
     if step is not None and (step < MINUTE or step % MINUTE):
         raise ConfigurationError(f"invalid step {step} s: use a whole number of minutes")
@@ -125,12 +171,12 @@ def _bounds(now: datetime, span: float, step: int) -> tuple[datetime, datetime]:
     return end - timedelta(seconds=-(-span // step) * step), end
 
 
-def _part(row: dict[str, Any]) -> _Part:
+def _part(row: dict[str, Any]) -> _StatsRow:
     wait = Histogram(row["wait_buckets"] or (), row["wait_counts"] or ())
-    return _Part(row, wait, Histogram(row["run_buckets"] or (), row["run_counts"] or ()))
+    return _StatsRow(row, wait, Histogram(row["run_buckets"] or (), row["run_counts"] or ()))
 
 
-class _Axis:
+class _TimeAxis:
     """The steps of a chart, and the steps at whose end the backlog is known."""
 
     def __init__(self, since: datetime, step: int, count: int, known: set[datetime]) -> None:
@@ -138,17 +184,24 @@ class _Axis:
         self._moments = [since + timedelta(seconds=step) * number for number in range(count)]
         self._known = known
 
-    def line(self, key: _Key, parts: list[_Part]) -> Series:
+    def line(self, key: _Key, parts: list[_StatsRow]) -> Series:
         found = {part.row["at"]: part for part in parts}
         points = [
-            _point(moment, self._step, [found[moment]] if moment in found else [], self._left(moment, found))
+            _point(
+                moment,
+                self._step,
+                [found[moment]] if moment in found else [],
+                self._backlog_at(moment, found),
+            )
             for moment in self._moments
         ]
         last = max((moment for moment in self._moments if moment in self._known), default=None)
-        total = _point(self._moments[0], self._step * len(self._moments), parts, self._left(last, found))
+        total = _point(
+            self._moments[0], self._step * len(self._moments), parts, self._backlog_at(last, found)
+        )
         return Series(tenant=key[0], queue=key[1], kind=key[2], points=points, total=total)
 
-    def _left(self, moment: datetime | None, found: dict[datetime, _Part]) -> dict[str, Any]:
+    def _backlog_at(self, moment: datetime | None, found: dict[datetime, _StatsRow]) -> dict[str, Any]:
         """Return the backlog at the end of a step.
 
         It is zero if the step was sampled and no sample has jobs.
@@ -160,7 +213,7 @@ class _Axis:
         return {**counts, "oldest_seconds": row.get("oldest_seconds")}
 
 
-def _point(at: datetime, seconds: int, parts: list[_Part], left: dict[str, Any]) -> StatPoint:
+def _point(at: datetime, seconds: int, parts: list[_StatsRow], left: dict[str, Any]) -> StatPoint:
     wait, run = Histogram.sum(part.wait for part in parts), Histogram.sum(part.run for part in parts)
 
     def total(name: str) -> int:
@@ -186,7 +239,7 @@ def _point(at: datetime, seconds: int, parts: list[_Part], left: dict[str, Any])
     )
 
 
-SHORTEST = 0.0001
+MIN_DURATION_SECONDS = 0.0001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +280,7 @@ class TimeTotals:
 
 
 def bound_of(octave: int) -> float:
-    return float(SHORTEST * 2**octave)
+    return float(MIN_DURATION_SECONDS * 2**octave)
 
 
 async def job_totals(connection: Db, *, tenants: int, lines: int) -> list[JobTotals]:

@@ -35,7 +35,7 @@ class AttemptSpan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blank:
+class Wait:
     """A wait. Its reason may change until it has ended."""
 
     reason: str
@@ -48,16 +48,20 @@ _AFTER = {"snoozed": "snoozed", "released": "queued", "lost": "queued", "crashed
 """The reason of the wait after an attempt with this outcome. After other outcomes it is the retry."""
 
 
-def blanks(job: JobDetail, attempts: Sequence[AttemptSpan], unblocked_at: datetime | None) -> list[Blank]:
+def compute_waits(
+    job: JobDetail, attempts: Sequence[AttemptSpan], unblocked_at: datetime | None
+) -> list[Wait]:
     """Return the waits of a job, first to last.
 
     ``unblocked_at``: when the last job that it depends on ended.
     """
-    found = _all(job, attempts, unblocked_at)
+    found = _iter_waits(job, attempts, unblocked_at)
     return [item for item in found if item.ended_at is None or item.ended_at > item.started_at]
 
 
-def _all(job: JobDetail, attempts: Sequence[AttemptSpan], unblocked_at: datetime | None) -> Iterator[Blank]:
+def _iter_waits(
+    job: JobDetail, attempts: Sequence[AttemptSpan], unblocked_at: datetime | None
+) -> Iterator[Wait]:
     before: AttemptSpan | None = None
     for attempt in attempts:
         if before is not None or _is_first(attempt):  # otherwise earlier attempts are no longer stored
@@ -65,13 +69,13 @@ def _all(job: JobDetail, attempts: Sequence[AttemptSpan], unblocked_at: datetime
             ready_at = attempt.ready_at or _ready_at(job, unblocked_at, first=before is None, last=last)
             yield from _between(job, before, ready_at, attempt.started_at, attempt.generation)
         before = attempt
-    if job.place != "running" and not _was_ended_by(job, before):
-        yield from _at_last(job, before, unblocked_at)
+    if job.job_table != "running" and not _was_ended_by(job, before):
+        yield from _current_wait(job, before, unblocked_at)
 
 
 def _ready_at(job: JobDetail, unblocked_at: datetime | None, *, first: bool, last: bool) -> datetime | None:
     """Return when an attempt could have started, if its record does not contain that time."""
-    if first and _is_held(job):
+    if first and _is_blocked(job):
         return unblocked_at
     return job.scheduled_for if last else None
 
@@ -80,7 +84,7 @@ def _is_first(attempt: AttemptSpan) -> bool:
     return attempt.attempt == 1 and attempt.generation == 1
 
 
-def _is_held(job: JobDetail) -> bool:
+def _is_blocked(job: JobDetail) -> bool:
     return bool(job.depends_on) or job.order_key is not None
 
 
@@ -89,7 +93,9 @@ def _was_ended_by(job: JobDetail, attempt: AttemptSpan | None) -> bool:
     return job.finished_at is not None and attempt is not None and attempt.finished_at == job.finished_at
 
 
-def _at_last(job: JobDetail, before: AttemptSpan | None, unblocked_at: datetime | None) -> Iterator[Blank]:
+def _current_wait(
+    job: JobDetail, before: AttemptSpan | None, unblocked_at: datetime | None
+) -> Iterator[Wait]:
     """Yield the current wait, or the one in which the job was canceled."""
     ready_at = _ready_at(job, unblocked_at, first=before is None, last=True)
     yield from _between(job, before, ready_at, job.finished_at, job.generation)
@@ -101,7 +107,7 @@ def _between(
     ready_at: datetime | None,
     end: datetime | None,
     generation: int,
-) -> Iterator[Blank]:
+) -> Iterator[Wait]:
     """Yield the waits between two attempts: until the second could start, and until it started.
 
     ``end`` is None while the job is still waiting.
@@ -110,12 +116,12 @@ def _between(
     if start is None:
         return
     if ready_at is not None and ready_at > start and (end is None or ready_at < end):
-        if end is not None or job.place == "ready":  # otherwise the job is not ready yet
-            yield Blank(reason=reason, started_at=start, ended_at=ready_at, generation=generation)
+        if end is not None or job.job_table == "ready":  # otherwise the job is not ready yet
+            yield Wait(reason=reason, started_at=start, ended_at=ready_at, generation=generation)
             reason, start = "queued", ready_at
     elif ready_at is not None and ready_at <= start:
         reason = "queued"
-    yield Blank(reason=reason, started_at=start, ended_at=end, generation=generation)
+    yield Wait(reason=reason, started_at=start, ended_at=end, generation=generation)
 
 
 def _reason_and_start(
@@ -129,9 +135,9 @@ def _reason_and_start(
     return _AFTER.get(before.outcome, "retry"), before.finished_at
 
 
-MOST_SPANS = 500
-MOST_FOLLOW_UPS = 200
-LOOKED_AT = 20_000
+MAX_SPANS = 500
+MAX_FOLLOW_UPS = 200
+MAX_SCANNED = 20_000
 """Maximum number of jobs of a correlation that are searched for follow-ups: 30 ms."""
 
 SpanType: TypeAlias = Literal["wait", "attempt", "step", "part"]
@@ -208,7 +214,7 @@ class Timeline:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _SpanRow:
     """The columns of the statement job_part_spans."""
 
     type: SpanType
@@ -224,10 +230,10 @@ class _Part:
 async def timeline_of(connection: Db, job_id: UUID, *, tenant: str | None = None) -> Timeline:
     """Return the spans in the order of their start; of a job with too many, the latest."""
     job = await get_job(connection, job_id, tenant=tenant)
-    attempts = await fetch(connection, "job_attempt_spans", AttemptSpan, id=job_id, most=MOST_SPANS + 1)
-    parts = await fetch(connection, "job_part_spans", _Part, id=job_id, most=MOST_SPANS + 1)
+    attempts = await fetch(connection, "job_attempt_spans", AttemptSpan, id=job_id, most=MAX_SPANS + 1)
+    parts = await fetch(connection, "job_part_spans", _SpanRow, id=job_id, most=MAX_SPANS + 1)
     attempts.reverse()
-    waits = blanks(job, attempts, await _unblocked_at(connection, job))
+    waits = compute_waits(job, attempts, await _unblocked_at(connection, job))
     ends = {(item.generation, item.attempt): item.finished_at for item in attempts}
     spans = [_of_attempt(item) for item in attempts]
     spans += [_of_part(item, ends.get((item.generation, item.attempt))) for item in parts]
@@ -236,14 +242,14 @@ async def timeline_of(connection: Db, job_id: UUID, *, tenant: str | None = None
     mask = await mask_for(connection, job_id)
     follow_ups = await fetch(
         connection, "job_follow_ups", FollowUp, id=job_id, correlation=job.correlation_id or str(job_id),
-        tenant=job.tenant_id, looked_at=LOOKED_AT, most=MOST_FOLLOW_UPS,
+        tenant=job.tenant_id, max_scanned=MAX_SCANNED, most=MAX_FOLLOW_UPS,
     )  # fmt: skip
     return Timeline(
-        job=_in_short(job),
+        job=_timeline_job(job),
         now=await database_now(connection),
-        spans=await masked(mask, spans[-MOST_SPANS:]),
+        spans=await masked(mask, spans[-MAX_SPANS:]),
         follow_ups=follow_ups,
-        truncated=len(spans) > MOST_SPANS or len(follow_ups) == MOST_FOLLOW_UPS,
+        truncated=len(spans) > MAX_SPANS or len(follow_ups) == MAX_FOLLOW_UPS,
     )
 
 
@@ -254,15 +260,15 @@ _RANK: dict[SpanType, int] = {"wait": 0, "attempt": 1, "part": 2, "step": 3}
 async def _unblocked_at(connection: Db, job: JobDetail) -> datetime | None:
     if not job.depends_on:
         return None
-    found: datetime | None = await fetch_value(connection, "job_dependencies_end", ids=job.depends_on)
+    found: datetime | None = await fetch_value(connection, "job_dependencies_finished_at", ids=job.depends_on)
     return found
 
 
-async def _of_wait(connection: Db, job: JobDetail, wait: Blank) -> Span:
+async def _of_wait(connection: Db, job: JobDetail, wait: Wait) -> Span:
     reason, detail = wait.reason, None
     if wait.ended_at is None:
-        told = await why(connection, job.id)
-        reason, detail = "queued" if told.reason == "ready" else told.reason, told.summary
+        explained = await why(connection, job.id)
+        reason, detail = "queued" if explained.reason == "ready" else explained.reason, explained.summary
         if reason == "scheduled" and wait.reason in {"retry", "snoozed"}:
             reason = wait.reason  # more specific
     status = "waiting" if wait.ended_at is None else "over"
@@ -288,7 +294,7 @@ def _of_attempt(item: AttemptSpan) -> Span:
     )
 
 
-def _of_part(item: _Part, attempt_ended_at: datetime | None) -> Span:
+def _of_part(item: _SpanRow, attempt_ended_at: datetime | None) -> Span:
     """Return the span of a part. An unfinished part ends with its attempt."""
     return Span(
         type=item.type,
@@ -302,6 +308,6 @@ def _of_part(item: _Part, attempt_ended_at: datetime | None) -> Span:
     )
 
 
-def _in_short(job: JobDetail) -> TimelineJob:
+def _timeline_job(job: JobDetail) -> TimelineJob:
     own = {name: getattr(job, name) for name in TimelineJob.__slots__ if name != "created_at"}
     return TimelineJob(**own, created_at=job.queued_at)

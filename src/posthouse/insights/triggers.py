@@ -8,7 +8,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from posthouse.errors import EventNotFound, TriggerNotFound
-from posthouse.insights.masking import WITHOUT_JOB, JobMask, masked
+from posthouse.insights.masking import DEFAULT_MASK, JobMask, masked
 from posthouse.storage.queries import Db, fetch
 
 
@@ -167,7 +167,7 @@ class TriggerOutcome:
     """A run of a trigger and the job that it created, if that is still stored.
 
     ``outcome``: fired; deduped (``job_id`` was created before, same payload); overlap (the previous job
-    was still active); missed (no keeper created it in time, nor those up to ``through``); or error.
+    was still active); missed (no keeper created it in time, nor those up to ``missed_until``); or error.
     ``reason`` says why there is no job.
     """
 
@@ -177,7 +177,7 @@ class TriggerOutcome:
     event_name: str | None
     replay: int
     nominal_at: datetime | None
-    through: datetime | None
+    missed_until: datetime | None
     reason: str | None
     job_id: UUID | None
     job_status: str | None
@@ -196,4 +196,4 @@ async def outcomes_of(
     """Return the runs of a trigger, latest first; ``before``: continue after this cursor."""
     name = "trigger_matches" if trigger.type == "event" else "trigger_runs"
     found = await fetch(connection, name, TriggerOutcome, id=trigger.id, before=before, limit=limit)
-    return [WITHOUT_JOB.of(item) for item in found]
+    return [DEFAULT_MASK.of(item) for item in found]

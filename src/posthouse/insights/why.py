@@ -22,7 +22,7 @@ from posthouse.insights.reasons import (
 from posthouse.insights.why_ready import why_ready
 from posthouse.storage.queries import Db, call, fetch
 
-PATIENCE = 10.0
+PREFERENCE_WAIT = 10.0
 """Default time for which a job waits for a worker that it prefers, in seconds: two heartbeats."""
 
 MISMATCH_SECONDS = 3600.0
@@ -35,75 +35,81 @@ async def why(
     *,
     tenant: str | None = None,
     offline_after: float | None = None,
-    patience: float = PATIENCE,
+    preference_wait: float = PREFERENCE_WAIT,
     mismatch_seconds: float = MISMATCH_SECONDS,
 ) -> Why:
     """Return what a job waits for, which worker runs it, or how it ended."""
-    found = await fetch(connection, "job_place", JobLocation, id=job_id, tenant=tenant)
+    found = await fetch(connection, "job_location", JobLocation, id=job_id, tenant=tenant)
     if not found:
         raise JobNotFound(f"job {job_id} does not exist")
-    (place,) = await masked(await mask_for(connection, job_id), found[:1])
+    (location,) = await masked(await mask_for(connection, job_id), found[:1])
     if await call(connection, "tenant") is None:
-        return await _told(connection, place, offline_after, patience, mismatch_seconds)
-    return as_tenants_see(await _told(connection, place, offline_after, None, mismatch_seconds), place)
+        return await _explain(connection, location, offline_after, preference_wait, mismatch_seconds)
+    return mask_for_tenant(
+        await _explain(connection, location, offline_after, None, mismatch_seconds), location
+    )
 
 
-async def _told(
+async def _explain(
     connection: Db,
-    place: JobLocation,
+    location: JobLocation,
     offline_after: float | None,
-    patience: float | None,
+    preference_wait: float | None,
     mismatch_seconds: float,
 ) -> Why:
-    match place.place:
+    match location.job_table:
         case "ready":
             return await why_ready(
                 connection,
-                place,
+                location,
                 offline_after=offline_after,
-                patience=patience,
+                preference_wait=preference_wait,
                 mismatch_seconds=mismatch_seconds,
             )
         case "waiting":
-            return await _waiting(connection, place)
+            return await _waiting(connection, location)
         case "running":
-            return _running(place)
+            return _running(location)
         case _:
-            return _ended(place)
+            return _ended(location)
 
 
 def _jobs(count: int) -> str:
     return "another job" if count == 1 else f"{count} other jobs"
 
 
-async def _waiting(connection: Db, place: JobLocation) -> Why:
-    blockers = await fetch(connection, "job_blockers", Dependency, id=place.id)
-    also = [paused_summary(place)] if place.paused_at else []
-    if place.lacks_definition:
-        also.append(undefined_summary(place))
+async def _waiting(connection: Db, location: JobLocation) -> Why:
+    blockers = await fetch(connection, "job_dependencies", Dependency, id=location.id)
+    also = [paused_summary(location)] if location.paused_at else []
+    if location.lacks_definition:
+        also.append(undefined_summary(location))
     if blockers:
         return Why(
-            job_id=place.id,
-            status=place.status,
+            job_id=location.id,
+            status=location.status,
             reason="blocked",
             summary=f"waiting for {_jobs(len(blockers))} to end",
             advice=_blocked_advice(blockers),
-            until=place.due_at if place.due_at and place.due_at > place.now else None,
+            until=location.due_at if location.due_at and location.due_at > location.now else None,
             blocked_by=blockers,
             also=also,
-            last_error=place.last_error,
+            last_error=location.last_error,
         )
-    overdue = place.due_at is not None and place.due_at <= place.now
-    tried = f" after attempt {place.attempt_count} of {place.max_attempts}" if place.attempt_count else ""
+    overdue = location.due_at is not None and location.due_at <= location.now
+    tried = (
+        f" after attempt {location.attempt_count} of {location.max_attempts}"
+        if location.attempt_count
+        else ""
+    )
     return Why(
-        job_id=place.id,
-        status=place.status,
+        job_id=location.id,
+        status=location.status,
         reason="due" if overdue else "scheduled",
         summary="due: a keeper will make it ready" if overdue else f"scheduled for later{tried}",
         advice="if it stays due, no keeper is running: start one with `posthouse keeper`" if overdue else "",
-        until=place.due_at,
+        until=location.due_at,
         also=also,
-        last_error=place.last_error,
+        last_error=location.last_error,
     )
 
 
@@ -114,38 +120,38 @@ def _blocked_advice(blockers: list[Dependency]) -> str:
     return ""
 
 
-def _running(place: JobLocation) -> Why:
-    name = place.worker_name or str(place.worker_id)
-    canceling = place.cancel_requested_at is not None
-    expired = place.lease_expires_at is not None and place.lease_expires_at < place.now
+def _running(location: JobLocation) -> Why:
+    name = location.worker_name or str(location.worker_id)
+    canceling = location.cancel_requested_at is not None
+    expired = location.lease_expires_at is not None and location.lease_expires_at < location.now
     return Why(
-        job_id=place.id,
-        status=place.status,
+        job_id=location.id,
+        status=location.status,
         reason="running",
-        summary=f"running on {name}, attempt {place.attempt_count} of {place.max_attempts}"
+        summary=f"running on {name}, attempt {location.attempt_count} of {location.max_attempts}"
         + ("; cancellation was requested" if canceling else "")
         + ("; its lease has expired" if expired else ""),
         advice="a keeper will rescue it; check with `posthouse doctor` that one is running"
         if expired
         else "",
-        worker_id=place.worker_id,
-        since=place.attempt_started_at,
-        lease_expires_at=place.lease_expires_at,
-        last_error=place.last_error,
+        worker_id=location.worker_id,
+        since=location.attempt_started_at,
+        lease_expires_at=location.lease_expires_at,
+        last_error=location.last_error,
     )
 
 
-def _ended(place: JobLocation) -> Why:
-    unsuccessful = place.status != "succeeded"
+def _ended(location: JobLocation) -> Why:
+    unsuccessful = location.status != "succeeded"
     return Why(
-        job_id=place.id,
-        status=place.status,
+        job_id=location.id,
+        status=location.status,
         reason="ended",
-        summary=f"ended with status {place.status}",
-        advice=f"run it again with: posthouse jobs retry {place.id}" if unsuccessful else "",
-        worker_id=place.worker_id,
-        since=place.finished_at,
-        last_error=place.last_error,
+        summary=f"ended with status {location.status}",
+        advice=f"run it again with: posthouse jobs retry {location.id}" if unsuccessful else "",
+        worker_id=location.worker_id,
+        since=location.finished_at,
+        last_error=location.last_error,
     )
 
 
@@ -153,10 +159,10 @@ _OWN = {"tenant", "key"}
 """Limits that count each tenant separately."""
 
 
-def as_tenants_see(why: Why, place: JobLocation) -> Why:
+def mask_for_tenant(why: Why, location: JobLocation) -> Why:
     return replace(
         why,
-        summary=_summary(why, place),
+        summary=_summary(why, location),
         advice="",
         also=[],
         blocked_by=[blocker for blocker in why.blocked_by if blocker.status is not None],
@@ -167,12 +173,12 @@ def as_tenants_see(why: Why, place: JobLocation) -> Why:
     )
 
 
-def _summary(why: Why, place: JobLocation) -> str:
+def _summary(why: Why, location: JobLocation) -> str:
     match why.reason:
         case "paused":
-            return f"queue {place.queue!r} is paused"
+            return f"queue {location.queue!r} is paused"
         case "no_worker":
-            return _unserved(place)
+            return _unserved(location)
         case "limit":
             return f"limit {why.limits[0].name!r} is full"
         case "preferred":
@@ -183,12 +189,14 @@ def _summary(why: Why, place: JobLocation) -> str:
             return why.summary
 
 
-def _unserved(place: JobLocation) -> str:
-    if place.needs_newer_code:
-        return f"the workers that serve kind {place.kind!r} run older code, which does not accept its payload"
-    if place.lacks_definition:
-        return undefined_summary(place)
-    return f"no live worker serves queue {place.queue!r} with kind {place.kind!r}"
+def _unserved(location: JobLocation) -> str:
+    if location.needs_newer_code:
+        return (
+            f"the workers that serve kind {location.kind!r} run older code, which does not accept its payload"
+        )
+    if location.lacks_definition:
+        return undefined_summary(location)
+    return f"no live worker serves queue {location.queue!r} with kind {location.kind!r}"
 
 
 def _limit(limit: Blocker) -> Blocker:

@@ -21,16 +21,16 @@ from posthouse.insights.reasons import (
 )
 from posthouse.storage.queries import Db, fetch, fetch_row, fetch_rows, fetch_value
 
-MOST_AHEAD = 10_000
-MOST_HOLDERS = 20
-SUSPECT_TURN = 0
+MAX_AHEAD = 10_000
+MAX_HOLDERS = 20
+SUSPECT_RANK = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Candidate:
     """A live worker that has at least the queue or the kind.
 
-    The fields are the columns of the statement job_servers.
+    The fields are the columns of the statement job_candidate_workers.
     """
 
     id: UUID
@@ -43,15 +43,15 @@ class _Candidate:
     outdated: bool
     preferred: bool | None
     disabled_at: datetime | None
-    drain_asked_at: datetime | None
+    drain_requested_at: datetime | None
 
     @property
-    def would_do(self) -> bool:
+    def can_run(self) -> bool:
         return self.serves_queue and self.knows_kind and not self.lacks and not self.outdated
 
     @property
-    def kept_off(self) -> bool:
-        return self.disabled_at is not None or self.drain_asked_at is not None
+    def is_unavailable(self) -> bool:
+        return self.disabled_at is not None or self.drain_requested_at is not None
 
     def server(self) -> CandidateWorker:
         return CandidateWorker(self.id, self.name, self.concurrency, self.running)
@@ -69,97 +69,98 @@ class _Cause:
 
 async def why_ready(
     connection: Db,
-    place: JobLocation,
+    location: JobLocation,
     *,
     offline_after: float | None,
-    patience: float | None,
+    preference_wait: float | None,
     mismatch_seconds: float,
 ) -> Why:
-    """Explain a ready job. ``patience`` is None if the caller may not see what workers run."""
+    """Explain a ready job. ``preference_wait`` is None if the caller may not see what workers run."""
     candidates = await fetch(
         connection,
-        "job_servers",
+        "job_candidate_workers",
         _Candidate,
-        queue=place.queue,
-        kind=place.kind,
-        requires=place.requires or [],
-        prefers=place.prefers or [],
+        queue=location.queue,
+        kind=location.kind,
+        requires=location.requires or [],
+        prefers=location.prefers or [],
         offline_after=offline_after,
     )
-    able = [item for item in candidates if item.would_do and not item.kept_off]
-    ahead, pace = await _line(connection, place)
-    hindrances = await _hindrances(connection, place)
+    able = [item for item in candidates if item.can_run and not item.is_unavailable]
+    ahead, pace = await _queue_position(connection, location)
+    blocking = await _blocking_limits(connection, location)
     causes = [
-        *_paused(place),
-        *(_no_worker(place, candidates, mismatch_seconds) if not able else ()),
-        *_limited(place, hindrances),
-        *await _left_to_others(connection, place, able, patience),
-    ] or [_in_line(place, able, ahead, pace)]
+        *_paused(location),
+        *(_explain_no_worker(location, candidates, mismatch_seconds) if not able else ()),
+        *_limited(location, blocking),
+        *await _reserved(connection, location, able, preference_wait),
+    ] or [_next_in_lane(location, able, ahead, pace)]
     main, *others = causes
     return Why(
-        job_id=place.id,
-        status=place.status,
+        job_id=location.id,
+        status=location.status,
         reason=main.reason,
         summary=main.summary,
         advice=main.advice,
         also=[cause.summary for cause in others],
         until=main.until,
         since=main.since,
-        limits=hindrances,
-        paused_by=place.paused_by,
+        limits=blocking,
+        paused_by=location.paused_by,
         missing=main.missing,
         workers=[item.server() for item in able],
         ahead=ahead,
-        starts_in_seconds=_guess(ahead, pace) if main.reason == "ready" else None,
-        last_error=place.last_error,
+        starts_in_seconds=_estimate_wait(ahead, pace) if main.reason == "ready" else None,
+        last_error=location.last_error,
     )
 
 
-async def _line(connection: Db, place: JobLocation) -> tuple[int, float | None]:
+async def _queue_position(connection: Db, location: JobLocation) -> tuple[int, float | None]:
     row = await fetch_row(
         connection,
-        "job_line",
-        queue=place.queue,
-        kind=place.kind,
-        priority=place.priority,
-        turn=place.turn,
-        position=place.position,
-        limit=MOST_AHEAD,
+        "job_queue_position",
+        queue=location.queue,
+        kind=location.kind,
+        priority=location.priority,
+        rank=location.rank,
+        position=location.position,
+        limit=MAX_AHEAD,
     )
     return row["ahead"], row["pace"]
 
 
-def _guess(ahead: int, pace: float | None) -> float | None:
-    return (ahead + 1) / pace if pace and ahead < MOST_AHEAD else None
+def _estimate_wait(ahead: int, pace: float | None) -> float | None:
+    return (ahead + 1) / pace if pace and ahead < MAX_AHEAD else None
 
 
-def _paused(place: JobLocation) -> Iterable[_Cause]:
-    if place.paused_at is not None:
+def _paused(location: JobLocation) -> Iterable[_Cause]:
+    if location.paused_at is not None:
         yield _Cause(
             reason="paused",
-            summary=paused_summary(place),
-            advice=f"resume it with: posthouse queues resume {place.queue}",
-            since=place.paused_at,
+            summary=paused_summary(location),
+            advice=f"resume it with: posthouse queues resume {location.queue}",
+            since=location.paused_at,
         )
 
 
-def _no_worker(
-    place: JobLocation, candidates: Sequence[_Candidate], mismatch_seconds: float
+def _explain_no_worker(
+    location: JobLocation, candidates: Sequence[_Candidate], mismatch_seconds: float
 ) -> Iterable[_Cause]:
     """Yield what is missing, the smallest obstacle first."""
-    what = f"queue {place.queue!r} and has a handler for kind {place.kind!r}"
-    start = f"start a worker whose app defines {place.kind}: posthouse worker --app module:app"
-    kept_off = [item for item in candidates if item.would_do]
+    kind, queue = location.kind, location.queue
+    what = f"queue {queue!r} and has a handler for kind {kind!r}"
+    start = f"start a worker whose app defines {location.kind}: posthouse worker --app module:app"
+    unavailable = [item for item in candidates if item.can_run]
     lacking = [item for item in candidates if item.serves_queue and item.knows_kind and item.lacks]
     outdated = [item for item in candidates if item.serves_queue and item.knows_kind and item.outdated]
-    if kept_off:
-        names = ", ".join(f"{item.name} ({_how_kept_off(item)})" for item in kept_off)
+    if unavailable:
+        names = ", ".join(f"{item.name} ({_unavailable_reason(item)})" for item in unavailable)
         summary = f"every worker that could run it is disabled or draining: {names}"
         yield _Cause(
-            reason="no_worker", summary=summary, advice=f"posthouse workers enable {kept_off[0].name}"
+            reason="no_worker", summary=summary, advice=f"posthouse workers enable {unavailable[0].name}"
         )
-    elif outdated or (place.needs_newer_code and not lacking):
-        yield _outdated(place, outdated, mismatch_seconds)
+    elif outdated or (location.needs_newer_code and not lacking):
+        yield _outdated(location, outdated, mismatch_seconds)
     elif lacking:
         missing = min((item.lacks for item in lacking), key=len)
         yield _Cause(
@@ -170,56 +171,52 @@ def _no_worker(
         )
     elif any(item.knows_kind for item in candidates):
         names = ", ".join(item.name for item in candidates if item.knows_kind)
-        summary = (
-            f"workers have a handler for kind {place.kind!r} ({names}), but none serves queue {place.queue!r}"
-        )
-        advice = f"start a worker with --queue {place.queue}, or without --queue"
+        summary = f"workers have a handler for kind {kind!r} ({names}), but none serves queue {queue!r}"
+        advice = f"start a worker with --queue {location.queue}, or without --queue"
         yield _Cause(reason="no_worker", summary=summary, advice=advice)
     elif candidates:
         names = ", ".join(item.name for item in candidates)
-        summary = (
-            f"workers serve queue {place.queue!r} ({names}), but none has a handler for kind {place.kind!r}"
-        )
-        yield _Cause(reason="no_worker", summary=_undefined(place) + summary, advice=start)
+        summary = f"workers serve queue {queue!r} ({names}), but none has a handler for kind {kind!r}"
+        yield _Cause(reason="no_worker", summary=_undefined(location) + summary, advice=start)
     else:
         summary = f"no live worker serves {what}"
-        yield _Cause(reason="no_worker", summary=_undefined(place) + summary, advice=start)
+        yield _Cause(reason="no_worker", summary=_undefined(location) + summary, advice=start)
 
 
-def _outdated(place: JobLocation, outdated: Sequence[_Candidate], mismatch_seconds: float) -> _Cause:
+def _outdated(location: JobLocation, outdated: Sequence[_Candidate], mismatch_seconds: float) -> _Cause:
     names = ", ".join(item.name for item in outdated) or "none is connected now"
     return _Cause(
         reason="no_worker",
-        summary=f"the handlers of the workers that serve {place.kind!r} do not accept its payload ({names}); "
-        "the newest definition does, so these workers run older code. Without a worker with newer code the "
-        "job goes to the dead letter",
+        summary=f"the handlers of the workers that serve {location.kind!r} do not accept its payload "
+        f"({names}); the newest definition does, so these workers run older code. "
+        "Without a worker with newer code the job goes to the dead letter",
         advice="deploy the current code and restart these workers",
-        until=place.unserved_since and place.unserved_since + timedelta(seconds=mismatch_seconds),
+        until=location.unserved_since and location.unserved_since + timedelta(seconds=mismatch_seconds),
     )
 
 
-def _undefined(place: JobLocation) -> str:
-    return f"{undefined_summary(place)}; " if place.lacks_definition else ""
+def _undefined(location: JobLocation) -> str:
+    return f"{undefined_summary(location)}; " if location.lacks_definition else ""
 
 
-def _how_kept_off(item: _Candidate) -> str:
+def _unavailable_reason(item: _Candidate) -> str:
     return "disabled" if item.disabled_at is not None else "draining"
 
 
-async def _hindrances(connection: Db, place: JobLocation) -> list[Blocker]:
+async def _blocking_limits(connection: Db, location: JobLocation) -> list[Blocker]:
     found = []
-    for row in await fetch_rows(connection, "job_limits", id=place.id):
+    for row in await fetch_rows(connection, "job_blocking_limits", id=location.id):
         slot, full = row.pop("slot"), row.pop("full")
         limit = Blocker(**row)
         if full:
-            holders = await fetch(connection, "slot_holders", SlotHolder, slot=slot, limit=MOST_HOLDERS)
+            holders = await fetch(connection, "limit_slot_jobs", SlotHolder, slot=slot, limit=MAX_HOLDERS)
             limit = replace(limit, holders=holders)
         found.append(limit)
     return found
 
 
-def _limited(place: JobLocation, hindrances: Sequence[Blocker]) -> Iterable[_Cause]:
-    for limit in hindrances:
+def _limited(location: JobLocation, blocking: Sequence[Blocker]) -> Iterable[_Cause]:
+    for limit in blocking:
         if limit.max_running is not None and limit.in_use >= limit.max_running:
             per = "" if limit.per == "all" else f" for its {limit.per}"
             yield _Cause(
@@ -227,47 +224,51 @@ def _limited(place: JobLocation, hindrances: Sequence[Blocker]) -> Iterable[_Cau
                 summary=f"limit {limit.name!r} is full{per}: {limit.in_use} of {limit.max_running} running",
                 advice=f"raise it with: posthouse limits set {quote(limit.name)} --running N",
             )
-    for limit in hindrances:
+    for limit in blocking:
         if limit.seconds is not None:
             yield _Cause(
                 reason="rate",
                 summary=f"limit {limit.name!r} allows {shown_rate(limit.rate or 0)}: the next start is "
                 f"in about {limit.seconds:.1f} s",
-                until=place.now + timedelta(seconds=limit.seconds),
+                until=location.now + timedelta(seconds=limit.seconds),
                 advice=f"raise it with: posthouse limits set {quote(limit.name)} --rate N/s",
             )
 
 
-async def _left_to_others(
-    connection: Db, place: JobLocation, able: Sequence[_Candidate], patience: float | None
+async def _reserved(
+    connection: Db, location: JobLocation, able: Sequence[_Candidate], preference_wait: float | None
 ) -> Iterable[_Cause]:
-    if patience is None or not place.prefers or not any(item.preferred for item in able):
+    if preference_wait is None or not location.prefers or not any(item.preferred for item in able):
         return ()
-    until = await fetch_value(connection, "job_left_until", id=place.id, patience=patience)
+    until = await fetch_value(
+        connection, "job_reserved_until", id=location.id, preference_wait=preference_wait
+    )
     if until is None:
         return ()
     names = ", ".join(item.name for item in able if item.preferred and item.running < item.concurrency)
     return [
         _Cause(
             reason="preferred",
-            summary=f"reserved for workers with {', '.join(place.prefers)} ({names}); "
+            summary=f"reserved for workers with {', '.join(location.prefers)} ({names}); "
             "any worker can take it afterwards",
             until=until,
         )
     ]
 
 
-def _in_line(place: JobLocation, able: Sequence[_Candidate], ahead: int, pace: float | None) -> _Cause:
-    count = f"{ahead:,} or more" if ahead >= MOST_AHEAD else f"{ahead:,}"
+def _next_in_lane(
+    location: JobLocation, able: Sequence[_Candidate], ahead: int, pace: float | None
+) -> _Cause:
+    count = f"{ahead:,} or more" if ahead >= MAX_AHEAD else f"{ahead:,}"
     before = f"{count} ahead of it in its lane" if ahead else "first in its lane"
     free = sum(max(0, item.concurrency - item.running) for item in able)
-    guess = _guess(ahead, pace)
+    guess = _estimate_wait(ahead, pace)
     starts = "" if guess is None else f"; estimated start in {_rounded(guess)}"
     return _Cause(
         reason="ready",
-        summary=f"ready, {before}; {len(able)} worker(s) serve queue {place.queue!r}, "
+        summary=f"ready, {before}; {len(able)} worker(s) serve queue {location.queue!r}, "
         f"with {free:,} free slot(s){starts}",
-        advice=_in_line_advice(place, able),
+        advice=_next_in_lane_advice(location, able),
     )
 
 
@@ -278,8 +279,8 @@ def _rounded(seconds: float) -> str:
     return f"{max(1, round(seconds))} s"
 
 
-def _in_line_advice(place: JobLocation, able: Sequence[_Candidate]) -> str:
-    if place.turn == SUSPECT_TURN:
+def _next_in_lane_advice(location: JobLocation, able: Sequence[_Candidate]) -> str:
+    if location.rank == SUSPECT_RANK:
         return "workers died while running this job: each worker runs such jobs one at a time"
     if all(item.running >= item.concurrency for item in able):
         return "all slots of these workers are busy: start more workers, or raise their concurrency"

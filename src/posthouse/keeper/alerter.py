@@ -1,4 +1,4 @@
-"""Create alerts from recorded facts, and decide which ones are sent."""
+"""Create alerts from what the engine recorded, and decide which ones are sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = logging.getLogger("posthouse.keeper")
 PATTERN_SECONDS = 10.0
 """How often failures are searched for patterns, and the pause while the agenda sees nothing new."""
 BATCH = 5000
-MOST_MESSAGES = 10
+MAX_POSTED = 10
 """Maximum number of alerts of one type that are sent within a cool-down, for all subjects together."""
 MORE_PAUSE = 0.05
 
@@ -27,13 +27,13 @@ _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ER
 class Alerter:
     """The step that creates and sends alerts.
 
-    Any number of keepers may run it: one searches at a time, and each fact creates one alert.
+    Any number of keepers may run it: one searches at a time, and each occurrence creates one alert.
     """
 
     name = "alerter"
 
-    def __init__(self, line: ReconnectingConnection, settings: Settings) -> None:
-        self._line = line
+    def __init__(self, connection: ReconnectingConnection, settings: Settings) -> None:
+        self._connection = connection
         self._settings = settings
         self._types = sorted(chosen_types(settings.alert_types))
         self._destinations = [item.name for item in destinations(settings.alert_webhook_url)]
@@ -43,18 +43,18 @@ class Alerter:
     async def run_once(self) -> dict[str, int]:
         raised = await self._find()
         self._pause = MORE_PAUSE if raised >= BATCH else PATTERN_SECONDS
-        told = await self._post()
-        for alert in told:
+        posted = await self._post()
+        for alert in posted:
             _log.log(
-                _LEVELS[alert.severity], "alert %s: %s%s", alert.type, alert.message, _others(alert),
+                _LEVELS[alert.severity], "alert %s: %s%s", alert.type, alert.message, _suppressed_note(alert),
                 extra={"alert_subject": alert.subject},
             )  # fmt: skip
-        return {"raised": raised, "told": len(told)}
+        return {"raised": raised, "posted": len(posted)}
 
     async def _find(self) -> int:
         now = time.monotonic()
         failures = self._settings.alert_pattern_failures if now >= self._patterns_at else None
-        found = await self._line.run(
+        found = await self._connection.run(
             lambda c: detect_alerts(
                 c,
                 self._types,
@@ -69,13 +69,13 @@ class Alerter:
         return found or 0
 
     async def _post(self) -> list[PostedAlert]:
-        return await self._line.run(
+        return await self._connection.run(
             lambda c: post_alerts(
                 c,
                 self._types,
                 self._destinations,
                 cooldown=self._settings.alert_cooldown_seconds,
-                most=MOST_MESSAGES,
+                limit=MAX_POSTED,
                 attempts=DELIVERY_RETRY.attempts,
             )
         )
@@ -84,5 +84,5 @@ class Alerter:
         return self._pause
 
 
-def _others(alert: PostedAlert) -> str:
-    return f" (and {alert.held_back:,} more)" if alert.held_back else ""
+def _suppressed_note(alert: PostedAlert) -> str:
+    return f" (and {alert.suppressed_count:,} more)" if alert.suppressed_count else ""

@@ -8,7 +8,7 @@ from uuid import UUID
 from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.settings import Settings
 from posthouse.storage.connections import ReconnectingConnection
-from posthouse.storage.maintenance import (
+from posthouse.storage.keeper import (
     adopt_jobs,
     advance_bulk_change,
     advance_erasures,
@@ -21,7 +21,7 @@ from posthouse.storage.maintenance import (
 PROMOTE_BATCH = 1000
 SOON_SECONDS = 0.5
 """The promoter waits for jobs that are due within this time. For later jobs, the agenda wakes it in time."""
-SHORTEST_PAUSE = 0.01
+MIN_PAUSE = 0.01
 
 
 class Promoter:
@@ -29,18 +29,20 @@ class Promoter:
 
     name = "promoter"
 
-    def __init__(self, line: ReconnectingConnection) -> None:
-        self._line = line
+    def __init__(self, connection: ReconnectingConnection) -> None:
+        self._connection = connection
         self.swept = "{0,0,0}"
         """The transactions up to which dependencies are settled."""
         self._pause = SELDOM_SECONDS
 
     async def run_once(self) -> dict[str, int]:
-        promoted, due, self.swept = await self._line.run(lambda c: promote(c, PROMOTE_BATCH, self.swept))
+        promoted, due, self.swept = await self._connection.run(
+            lambda c: promote(c, PROMOTE_BATCH, self.swept)
+        )
         if due is None or due > SOON_SECONDS:
             self._pause = SELDOM_SECONDS
         else:
-            self._pause = max(SHORTEST_PAUSE, due)
+            self._pause = max(MIN_PAUSE, due)
         return {"promoted": promoted}
 
     def pause(self) -> float:
@@ -60,18 +62,18 @@ class LaneCleaner:
 
     name = "lanes"
 
-    def __init__(self, line: ReconnectingConnection) -> None:
-        self._line = line
+    def __init__(self, connection: ReconnectingConnection) -> None:
+        self._connection = connection
         self._repairs_left = REPAIR_ROUNDS  # another keeper may have deleted some
 
     async def run_once(self) -> dict[str, int]:
-        mended = await self._line.run(restore_missing_lanes)
+        restored = await self._connection.run(restore_missing_lanes)
         if self._repairs_left:
             self._repairs_left -= 1
-            return {"forgotten": 0, "mended": mended}
-        forgotten = await self._line.run(delete_empty_lanes)
-        self._repairs_left = REPAIR_ROUNDS if forgotten else 0
-        return {"forgotten": forgotten, "mended": mended}
+            return {"deleted": 0, "restored": restored}
+        deleted = await self._connection.run(delete_empty_lanes)
+        self._repairs_left = REPAIR_ROUNDS if deleted else 0
+        return {"deleted": deleted, "restored": restored}
 
     def pause(self) -> float:
         return LANES_REPAIR_SECONDS if self._repairs_left else LANES_INTERVAL_SECONDS
@@ -79,19 +81,30 @@ class LaneCleaner:
 
 _log = logging.getLogger("posthouse.keeper")
 
+
+class _BusyStep:
+    """A step that runs again soon while it finds work."""
+
+    busy_pause: float
+    idle_pause = SELDOM_SECONDS
+
+    def __init__(self, connection: ReconnectingConnection) -> None:
+        self._connection = connection
+        self._busy = False
+
+    def pause(self) -> float:
+        return self.busy_pause if self._busy else self.idle_pause
+
+
 BULK_BATCH = 50
 BULK_STEPS = 20
-BULK_INTERVAL_SECONDS = 0.2
 
 
-class BulkChangeRunner:
+class BulkChangeRunner(_BusyStep):
     """The step that advances bulk changes of jobs."""
 
-    name = "retrier"
-
-    def __init__(self, line: ReconnectingConnection) -> None:
-        self._line = line
-        self._busy = False
+    name = "bulk_changes"
+    busy_pause = 0.2
 
     async def run_once(self) -> dict[str, int]:
         """Advance bulk changes until their rates are used up or none is left."""
@@ -99,22 +112,19 @@ class BulkChangeRunner:
         self._busy = False
         idle: set[UUID] = set()
         for _ in range(BULK_STEPS):
-            step = await self._line.run(lambda c: advance_bulk_change(c, BULK_BATCH))
+            step = await self._connection.run(lambda c: advance_bulk_change(c, BULK_BATCH))
             if step is None:
                 break
             self._busy = True
-            bulk_id, retried, canceled, skipped, heard = step
+            bulk_id, retried, canceled, skipped, checked = step
             counts["retried"] += retried
             counts["canceled"] += canceled
             counts["skipped"] += skipped
-            if not retried + canceled + skipped + heard:
+            if not retried + canceled + skipped + checked:
                 if bulk_id in idle:
                     break
                 idle.add(bulk_id)
         return counts
-
-    def pause(self) -> float:
-        return BULK_INTERVAL_SECONDS if self._busy else SELDOM_SECONDS
 
 
 ADOPT_INTERVAL_SECONDS = 30.0
@@ -129,58 +139,48 @@ class Adopter:
 
     name = "adopter"
 
-    def __init__(self, line: ReconnectingConnection) -> None:
-        self._line = line
+    def __init__(self, connection: ReconnectingConnection) -> None:
+        self._connection = connection
 
     async def run_once(self) -> dict[str, int]:
-        return {"adopted": await self._line.run(adopt_jobs)}
+        return {"adopted": await self._connection.run(adopt_jobs)}
 
     def pause(self) -> float:
         return ADOPT_INTERVAL_SECONDS
 
 
-EXPIRE_INTERVAL_SECONDS = 30.0
 EXPIRE_BATCH = 1000
 
 
-class Expirer:
+class Expirer(_BusyStep):
     """The step that ends jobs whose payload only newer code accepts and that no worker could run in time."""
 
     name = "expirer"
+    busy_pause = 0.0
+    idle_pause = 30.0
 
-    def __init__(self, line: ReconnectingConnection, settings: Settings) -> None:
-        self._line = line
+    def __init__(self, connection: ReconnectingConnection, settings: Settings) -> None:
+        super().__init__(connection)
         self._after = settings.mismatch_seconds
-        self._full = False
 
     async def run_once(self) -> dict[str, int]:
-        expired = await self._line.run(lambda db: expire_mismatched(db, self._after, EXPIRE_BATCH))
+        expired = await self._connection.run(lambda db: expire_mismatched(db, self._after, EXPIRE_BATCH))
         for job_id in expired:
             _log.error("job expired, no worker with newer code accepts its payload job_id=%s", job_id)
-        self._full = len(expired) == EXPIRE_BATCH
+        self._busy = len(expired) == EXPIRE_BATCH
         return {"expired": len(expired)}
-
-    def pause(self) -> float:
-        return 0.0 if self._full else EXPIRE_INTERVAL_SECONDS
 
 
 ERASE_BATCH = 500
-ERASE_INTERVAL_SECONDS = 0.5
 
 
-class Eraser:
+class Eraser(_BusyStep):
     """The step that advances erasures."""
 
     name = "eraser"
-
-    def __init__(self, line: ReconnectingConnection) -> None:
-        self._line = line
-        self._busy = False
+    busy_pause = 0.5
 
     async def run_once(self) -> dict[str, int]:
-        under_way, erased = await self._line.run(lambda c: advance_erasures(c, ERASE_BATCH))
+        under_way, erased = await self._connection.run(lambda c: advance_erasures(c, ERASE_BATCH))
         self._busy = under_way > 0
         return {"erased": erased}
-
-    def pause(self) -> float:
-        return ERASE_INTERVAL_SECONDS if self._busy else SELDOM_SECONDS

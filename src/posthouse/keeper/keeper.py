@@ -6,106 +6,109 @@ import asyncio
 from collections.abc import Sequence
 
 from posthouse.dispatch import Relay, redis_of
-from posthouse.keeper.agenda import PatientAgenda, UrgentAgenda
+from posthouse.keeper.agenda import BackgroundAgenda, UrgentAgenda
 from posthouse.keeper.alerter import Alerter
 from posthouse.keeper.jobs import Adopter, BulkChangeRunner, Eraser, Expirer, LaneCleaner, Promoter
 from posthouse.keeper.liveness import OutageDetector, Rescuer, WorkerMonitor
 from posthouse.keeper.retention import RetentionService
-from posthouse.keeper.service import PollPacer, Step, WakeupListener, run_service
+from posthouse.keeper.service import KeeperStep, PollPacer, WakeupListener, run_service
 from posthouse.keeper.stats import FailureGrouper, Sampler
 from posthouse.keeper.triggers import Matcher, Scheduler
 from posthouse.settings import Settings
 from posthouse.storage.connections import ReconnectingConnection
 from posthouse.waiting import end_tasks
 
-PATIENT_SECONDS = 1.0
+DEFERRED_START_SECONDS = 1.0
 
 
 class Keeper:
-    def __init__(self, url: str, settings: Settings, more: Sequence[Step] = ()) -> None:
-        """Create the steps. ``more`` are additional steps to run."""
-        making, guarding, counting = (ReconnectingConnection(url, "keeper") for _ in range(3))
-        # Retention can be slow, so it has its own connection: no other step waits for it.
-        retaining = ReconnectingConnection(url, "retainer")
-        self._lines = [making, guarding, counting, retaining]
-        self._crowd = PollPacer()
-        self._bells = bells = WakeupListener(
+    def __init__(self, url: str, settings: Settings, extra_steps: Sequence[KeeperStep] = ()) -> None:
+        """Create the steps. ``extra_steps`` are additional steps to run."""
+        # Steps with the same connection wait for each other. Retention can be slow, so it has its own.
+        jobs, liveness, stats = (ReconnectingConnection(url, "keeper") for _ in range(3))
+        retention = ReconnectingConnection(url, "retention")
+        self._connections = [jobs, liveness, stats, retention]
+        self._pacer = PollPacer()
+        self._wakeups = wakeups = WakeupListener(
             settings.direct_url or url, {"posthouse:events": "matcher", "posthouse:triggers": "scheduler"}
         )
-        lookout = OutageDetector(
-            settings.rescue_grace_seconds, lambda: 2 * self.urgent_agenda.pause() * self._crowd.patience
+        outage_detector = OutageDetector(
+            settings.rescue_grace_seconds,
+            lambda: 2 * self.urgent_agenda.pause() * self._pacer.interval_factor,
         )
-        self.promoter = Promoter(making)
-        self.rescuer = Rescuer(guarding, settings, lookout, lambda: bells.ring("promoter"))
-        self.watch = WorkerMonitor(guarding, settings, lookout, lambda: bells.ring("rescuer"))
-        self.retainer = RetentionService(retaining, settings)
-        self.lanes = LaneCleaner(guarding)
-        self.adopter = Adopter(counting)
-        self.expirer = Expirer(counting, settings)
-        self.matcher = Matcher(making, settings)
-        self.sampler = Sampler(counting, settings)
-        self.grouper = FailureGrouper(counting, settings)
-        self.retrier = BulkChangeRunner(counting)
-        self.eraser = Eraser(counting)
-        self.alerter = Alerter(counting, settings)
-        self.scheduler = Scheduler(making, settings, self._crowd)
+        self.promoter = Promoter(jobs)
+        self.rescuer = Rescuer(liveness, settings, outage_detector, lambda: wakeups.wake("promoter"))
+        self.worker_monitor = WorkerMonitor(
+            liveness, settings, outage_detector, lambda: wakeups.wake("rescuer")
+        )
+        self.retention = RetentionService(retention, settings)
+        self.lanes = LaneCleaner(liveness)
+        self.adopter = Adopter(stats)
+        self.expirer = Expirer(stats, settings)
+        self.matcher = Matcher(jobs, settings)
+        self.sampler = Sampler(stats, settings)
+        self.grouper = FailureGrouper(stats, settings)
+        self.bulk_changes = BulkChangeRunner(stats)
+        self.eraser = Eraser(stats)
+        self.alerter = Alerter(stats, settings)
+        self.scheduler = Scheduler(jobs, settings, self._pacer)
         self.urgent_agenda = UrgentAgenda(
-            making,
+            jobs,
             settings,
-            bells,
-            crowd=self._crowd,
-            lookout=lookout,
+            wakeups,
+            pacer=self._pacer,
+            outage_detector=outage_detector,
             promoter=self.promoter,
             rescuer=self.rescuer,
         )
-        self.patient_agenda = PatientAgenda(counting, bells)
-        self._more = tuple(more)
+        self.background_agenda = BackgroundAgenda(stats, wakeups)
+        self._extra_steps = tuple(extra_steps)
         redis = redis_of(settings)
         self.relay = None if redis is None else Relay(url, settings, redis)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
-    def steps(self) -> tuple[Step, ...]:
-        return (*self._urgent, *self._patient)
+    def steps(self) -> tuple[KeeperStep, ...]:
+        return (*self._immediate, *self._deferred)
 
     @property
-    def _urgent(self) -> tuple[Step, ...]:
+    def _immediate(self) -> tuple[KeeperStep, ...]:
         return (
             self.promoter,
-            self.watch,
+            self.worker_monitor,
             self.rescuer,
             self.matcher,
             self.scheduler,
             self.lanes,
-            self.retainer,  # without its partitions, finished jobs go to the default partition
+            self.retention,  # without its partitions, finished jobs go to the default partition
         )
 
     @property
-    def _patient(self) -> tuple[Step, ...]:
+    def _deferred(self) -> tuple[KeeperStep, ...]:
         """The steps that may start after a starting worker has claimed its first jobs."""
         return (
             self.adopter,
             self.expirer,
             self.grouper,
-            self.retrier,
+            self.bulk_changes,
             self.eraser,
             self.sampler,
             self.alerter,
-            *self._more,
+            *self._extra_steps,
         )
 
     async def start(self) -> None:
         if self.relay is not None:
             await self.relay.open()
             self._tasks.append(asyncio.create_task(self.relay.run()))
-        for step in (self.urgent_agenda, *self._urgent):
+        for step in (self.urgent_agenda, *self._immediate):
             self._start(step, after=0.0)
-        for step in (self.patient_agenda, *self._patient):
-            self._start(step, after=PATIENT_SECONDS)
-        self._tasks.append(asyncio.create_task(self._bells.run()))
+        for step in (self.background_agenda, *self._deferred):
+            self._start(step, after=DEFERRED_START_SECONDS)
+        self._tasks.append(asyncio.create_task(self._wakeups.run()))
 
-    def _start(self, step: Step, *, after: float) -> None:
-        loop = run_service(step, self._crowd, self._bells.of(step.name), after=after)
+    def _start(self, step: KeeperStep, *, after: float) -> None:
+        loop = run_service(step, self._pacer, self._wakeups.event_for(step.name), after=after)
         self._tasks.append(asyncio.create_task(loop))
 
     async def run_once(self) -> dict[str, dict[str, int]]:
@@ -113,7 +116,7 @@ class Keeper:
 
     async def stop(self) -> None:
         await end_tasks(self._tasks)
-        for line in self._lines:
-            await line.close()
+        for connection in self._connections:
+            await connection.close()
         if self.relay is not None:
             await self.relay.close()

@@ -13,49 +13,49 @@ import psycopg
 from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.settings import Settings
 from posthouse.storage.connections import ReconnectingConnection
-from posthouse.storage.maintenance import check_workers, rescue, worker_names
+from posthouse.storage.keeper import check_workers, rescue, worker_names
 from posthouse.storage.queries import Db, database_now
 
 
 class OutageDetector:
     """A detector of gaps in this keeper's polls, such as an outage of the database.
 
-    After a gap, workers get the grace period to renew their leases. ``pace`` returns the planned seconds
-    between two polls.
+    After a gap, workers get the grace period to renew their leases. ``poll_interval`` returns the planned
+    seconds between two polls.
     """
 
-    def __init__(self, grace: float, pace: Callable[[], float]) -> None:
+    def __init__(self, grace: float, poll_interval: Callable[[], float]) -> None:
         self._grace = timedelta(seconds=grace)
-        self._pace = pace
+        self._poll_interval = poll_interval
         self._since: datetime | None = None
-        self._seen: datetime | None = None
-        self._blind_until = 0.0
+        self._polled_at: datetime | None = None
+        self._grace_until = 0.0
 
-    async def settled(self, connection: Db) -> bool:
+    async def has_no_recent_gap(self, connection: Db) -> bool:
         """Return whether there was no gap during the last grace period."""
         now = await database_now(connection)
-        return now - self.see(now) >= self._grace
+        return now - self.record_poll(now) >= self._grace
 
-    def see(self, now: datetime) -> datetime:
+    def record_poll(self, now: datetime) -> datetime:
         """Record a poll, and return the time since which there was no gap.
 
         Times are of the database, because the local monotonic clock stops while the machine is suspended.
         """
-        gap = self._grace + timedelta(seconds=self._pace())
-        if self._since is None or self._seen is None or now - self._seen > gap:
+        gap = self._grace + timedelta(seconds=self._poll_interval())
+        if self._since is None or self._polled_at is None or now - self._polled_at > gap:
             self._since = now
-        self._seen = now
+        self._polled_at = now
         return self._since
 
-    def cut_off(self) -> None:
+    def record_outage(self) -> None:
         """Record that this keeper lost the database: workers get the grace period to renew their leases."""
-        self._seen = None
-        self._blind_until = time.monotonic() + self._grace.total_seconds()
+        self._polled_at = None
+        self._grace_until = time.monotonic() + self._grace.total_seconds()
 
     @property
-    def blind(self) -> bool:
+    def is_in_grace(self) -> bool:
         """Whether no worker may be declared lost now: workers may be reconnecting, as this keeper is."""
-        return time.monotonic() < self._blind_until
+        return time.monotonic() < self._grace_until
 
 
 _log = logging.getLogger("posthouse.keeper")
@@ -64,49 +64,49 @@ _log = logging.getLogger("posthouse.keeper")
 class WorkerMonitor:
     """The step that detects lost and returned workers.
 
-    ``on_loss`` is called when a worker was lost, so that its jobs are rescued at once.
+    ``on_workers_lost`` is called when a worker was lost, so that its jobs are rescued at once.
     """
 
-    name = "watch"
+    name = "worker_monitor"
 
     def __init__(
         self,
-        line: ReconnectingConnection,
+        connection: ReconnectingConnection,
         settings: Settings,
-        lookout: OutageDetector,
-        on_loss: Callable[[], None],
+        outage_detector: OutageDetector,
+        on_workers_lost: Callable[[], None],
     ) -> None:
-        self._line = line
+        self._connection = connection
         self._settings = settings
-        self._lookout = lookout
-        self._on_loss = on_loss
+        self._outage_detector = outage_detector
+        self._on_workers_lost = on_workers_lost
 
     async def run_once(self) -> dict[str, int]:
         try:
-            if self._lookout.blind:
-                await self._line.run(database_now)  # notices a broken connection now
+            if self._outage_detector.is_in_grace:
+                await self._connection.run(database_now)  # notices a broken connection now
                 return {"went_offline": 0, "came_back": 0}
-            gone, back = await self._line.run(self._look)
-            if gone:
-                self._on_loss()
-            if gone or back:
-                await self._report(gone, back)
+            lost, returned = await self._connection.run(self._poll)
+            if lost:
+                self._on_workers_lost()
+            if lost or returned:
+                await self._report(lost, returned)
         except psycopg.OperationalError:
-            self._lookout.cut_off()
+            self._outage_detector.record_outage()
             raise
-        return {"went_offline": len(gone), "came_back": len(back)}
+        return {"went_offline": len(lost), "came_back": len(returned)}
 
-    async def _look(self, connection: Db) -> tuple[list[UUID], list[UUID]]:
-        settled = await self._lookout.settled(connection)
-        return await check_workers(connection, self._settings, judge=settled)
+    async def _poll(self, connection: Db) -> tuple[list[UUID], list[UUID]]:
+        is_reliable = await self._outage_detector.has_no_recent_gap(connection)
+        return await check_workers(connection, self._settings, judge=is_reliable)
 
-    async def _report(self, gone: list[UUID], back: list[UUID]) -> None:
-        names = await self._line.run(lambda c: worker_names(c, gone + back))
-        for worker in gone:
+    async def _report(self, lost: list[UUID], returned: list[UUID]) -> None:
+        names = await self._connection.run(lambda c: worker_names(c, lost + returned))
+        for worker in lost:
             _log.warning(
                 "worker disconnected without shutting down worker=%s worker_id=%s", names.get(worker), worker
             )
-        for worker in back:
+        for worker in returned:
             _log.info("worker reconnected worker=%s worker_id=%s", names.get(worker), worker)
 
     def pause(self) -> float:
@@ -120,15 +120,15 @@ class Rescuer:
 
     def __init__(
         self,
-        line: ReconnectingConnection,
+        connection: ReconnectingConnection,
         settings: Settings,
-        lookout: OutageDetector,
+        outage_detector: OutageDetector,
         on_rescue: Callable[[], None],
     ) -> None:
         """Create the step. ``on_rescue`` is called when jobs were rescued, because they are due soon."""
-        self._line = line
+        self._connection = connection
         self._settings = settings
-        self._lookout = lookout
+        self._outage_detector = outage_detector
         self._on_rescue = on_rescue
         self._pause = settings.rescue_seconds
         self._due_at = 0.0
@@ -141,13 +141,13 @@ class Rescuer:
         return time.monotonic() >= self._due_at
 
     async def run_once(self) -> dict[str, int]:
-        if self._lookout.blind:
+        if self._outage_detector.is_in_grace:
             return {"rescued": 0}
         started = time.monotonic()
         try:
-            rescued = await self._line.run(self._rescue)
+            rescued = await self._connection.run(self._rescue)
         except psycopg.OperationalError:
-            self._lookout.cut_off()
+            self._outage_detector.record_outage()
             raise
         if rescued:
             self._on_rescue()
@@ -157,7 +157,7 @@ class Rescuer:
         return {"rescued": rescued}
 
     async def _rescue(self, connection: Db) -> int:
-        expired = await self._lookout.settled(connection)
+        expired = await self._outage_detector.has_no_recent_gap(connection)
         rescued = 0
         while found := await rescue(connection, self._settings, expired=expired):
             rescued += len(found)

@@ -1,4 +1,4 @@
-"""The loop that runs a step of the keeper: its pace, and its wakeups."""
+"""The loop that runs a step of the keeper: its pauses, and its wakeups."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class PollPacer:
     """The factor by which this keeper lengthens its pauses, because other keepers poll too."""
 
     def __init__(self) -> None:
-        self.patience = 1.0
+        self.interval_factor = 1.0
 
-    def count(self, workers: int) -> None:
-        self.patience = max(1.0, workers / FULL_RATE_KEEPERS)
+    def update(self, workers: int) -> None:
+        self.interval_factor = max(1.0, workers / FULL_RATE_KEEPERS)
 
 
 _log = logging.getLogger("posthouse.keeper")
@@ -49,7 +49,7 @@ def set_service_observer(observe: Observe) -> None:
     _observe = observe
 
 
-class Step(Protocol):
+class KeeperStep(Protocol):
     """A step of the keeper. ``run_once`` does the pending work and returns counts of it."""
 
     name: str
@@ -60,11 +60,13 @@ class Step(Protocol):
         ...
 
 
-async def run_service(step: Step, crowd: PollPacer, bell: asyncio.Event, *, after: float = 0.0) -> None:
-    """Run the step repeatedly: after its pause, or earlier if ``bell`` is set."""
-    await wait_for_event(bell, after * _about_one())
+async def run_service(
+    step: KeeperStep, pacer: PollPacer, wakeup: asyncio.Event, *, after: float = 0.0
+) -> None:
+    """Run the step repeatedly: after its pause, or earlier if ``wakeup`` is set."""
+    await wait_for_event(wakeup, after * _jitter())
     while True:
-        bell.clear()
+        wakeup.clear()
         began, failed = time.perf_counter(), True
         try:
             counts = await step.run_once()
@@ -82,10 +84,10 @@ async def run_service(step: Step, crowd: PollPacer, bell: asyncio.Event, *, afte
             pause = 5 * ERROR_BACKOFF_SECONDS
         if _observe is not None:
             _observe(step.name, time.perf_counter() - began, failed)
-        await wait_for_event(bell, pause * crowd.patience * _about_one())
+        await wait_for_event(wakeup, pause * pacer.interval_factor * _jitter())
 
 
-def _about_one() -> float:
+def _jitter() -> float:
     """Return a random factor, so that keepers do not poll in lockstep."""
     return random.uniform(0.8, 1.2)  # noqa: S311
 
@@ -93,32 +95,32 @@ def _about_one() -> float:
 class WakeupListener:
     """The events that wake the steps, by the name of the step.
 
-    ``heard`` maps the names that are passed to ``posthouse.wake`` to the steps to wake. Behind a pooler, no
-    notifications arrive.
+    ``steps_by_name`` maps the names that are passed to ``posthouse.wake`` to the steps to wake. Behind a
+    pooler, no notifications arrive.
     """
 
-    def __init__(self, url: str, heard: Mapping[str, str]) -> None:
+    def __init__(self, url: str, steps_by_name: Mapping[str, str]) -> None:
         self._listener = NotificationListener(
-            url, "keeper bells", ["posthouse_ready"], self._hear, on_listening=self._begin
+            url, "keeper wakeups", ["posthouse_ready"], self._on_notification, on_listening=self._on_listening
         )
-        self._heard = heard
-        self._bells: dict[str, asyncio.Event] = {}
+        self._steps_by_name = steps_by_name
+        self._events: dict[str, asyncio.Event] = {}
 
-    def of(self, step: str) -> asyncio.Event:
-        return self._bells.setdefault(step, asyncio.Event())
+    def event_for(self, step: str) -> asyncio.Event:
+        return self._events.setdefault(step, asyncio.Event())
 
-    def ring(self, *steps: str) -> None:
+    def wake(self, *steps: str) -> None:
         for step in steps:
-            self.of(step).set()
+            self.event_for(step).set()
 
     async def run(self) -> None:
         """Listen until canceled."""
         await self._listener.run()
 
-    async def _begin(self, connection: AsyncConnection[Any]) -> None:
-        await connection.execute(query("request_wakeup"), (list(self._heard),))
-        self.ring(*self._heard.values())  # for events that were stored before listening began
+    async def _on_listening(self, connection: AsyncConnection[Any]) -> None:
+        await connection.execute(query("request_wakeup"), (list(self._steps_by_name),))
+        self.wake(*self._steps_by_name.values())  # for events that were stored before listening began
 
-    def _hear(self, _: str, name: str) -> None:
-        if name in self._heard:
-            self.ring(self._heard[name])
+    def _on_notification(self, _: str, name: str) -> None:
+        if name in self._steps_by_name:
+            self.wake(self._steps_by_name[name])

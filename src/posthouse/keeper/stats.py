@@ -7,14 +7,14 @@ import time
 from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.settings import Settings
 from posthouse.storage.connections import ReconnectingConnection
-from posthouse.storage.maintenance import (
+from posthouse.storage.keeper import (
     delete_old_failures,
     delete_old_samples,
     group_failures,
     sample_due_minutes,
 )
 
-FORGET_SECONDS = 3600.0
+CLEANUP_INTERVAL_SECONDS = 3600.0
 
 
 class Sampler:
@@ -22,21 +22,21 @@ class Sampler:
 
     name = "sampler"
 
-    def __init__(self, line: ReconnectingConnection, settings: Settings) -> None:
-        self._line = line
+    def __init__(self, connection: ReconnectingConnection, settings: Settings) -> None:
+        self._connection = connection
         days = settings.kept_days()
         self._days = days.get("samples", days["default"])
-        self._forget_at = 0.0
+        self._cleanup_at = 0.0
 
     async def run_once(self) -> dict[str, int]:
-        sampled = await self._line.run(sample_due_minutes)
-        return {"sampled": sampled, "forgotten": await self._forget()}
+        sampled = await self._connection.run(sample_due_minutes)
+        return {"sampled": sampled, "deleted": await self._delete_old()}
 
-    async def _forget(self) -> int:
-        if time.monotonic() < self._forget_at:
+    async def _delete_old(self) -> int:
+        if time.monotonic() < self._cleanup_at:
             return 0
-        self._forget_at = time.monotonic() + FORGET_SECONDS
-        return await self._line.run(lambda c: delete_old_samples(c, self._days))
+        self._cleanup_at = time.monotonic() + CLEANUP_INTERVAL_SECONDS
+        return await self._connection.run(lambda c: delete_old_samples(c, self._days))
 
     def pause(self) -> float:
         return SELDOM_SECONDS
@@ -50,22 +50,22 @@ class FailureGrouper:
 
     name = "grouper"
 
-    def __init__(self, line: ReconnectingConnection, settings: Settings) -> None:
-        self._line = line
+    def __init__(self, connection: ReconnectingConnection, settings: Settings) -> None:
+        self._connection = connection
         self._days = settings.retention_days
-        self._forget_at = 0.0
+        self._cleanup_at = 0.0
         self._moved = 0
 
     async def run_once(self) -> dict[str, int]:
-        self._moved = await self._line.run(lambda c: group_failures(c, GROUP_BATCH))
-        return {"moved": self._moved, "forgotten": await self._forget()}
+        self._moved = await self._connection.run(lambda c: group_failures(c, GROUP_BATCH))
+        return {"moved": self._moved, "deleted": await self._delete_old()}
 
-    async def _forget(self) -> int:
+    async def _delete_old(self) -> int:
         """Delete failure groups whose jobs are past retention."""
-        if time.monotonic() < self._forget_at:
+        if time.monotonic() < self._cleanup_at:
             return 0
-        self._forget_at = time.monotonic() + FORGET_SECONDS
-        return await self._line.run(lambda c: delete_old_failures(c, self._days))
+        self._cleanup_at = time.monotonic() + CLEANUP_INTERVAL_SECONDS
+        return await self._connection.run(lambda c: delete_old_failures(c, self._days))
 
     def pause(self) -> float:
         return 0.0 if self._moved == GROUP_BATCH else SELDOM_SECONDS

@@ -18,10 +18,10 @@ from pydantic_core import from_json
 from posthouse.core.definition import StoredDefinition
 from posthouse.core.schedule import Schedule, ScheduleState, jitter, plan
 from posthouse.core.trigger import (
+    build_payload,
     event_context,
     event_request,
     event_values,
-    filled,
     schedule_context,
     schedule_of,
     schedule_request,
@@ -32,8 +32,7 @@ from posthouse.keeper.service import SELDOM_SECONDS, PollPacer
 from posthouse.settings import Settings
 from posthouse.storage.connections import ReconnectingConnection
 from posthouse.storage.definitions import load_rules
-from posthouse.storage.queries import Db
-from posthouse.storage.triggers import (
+from posthouse.storage.keeper import (
     PendingEvent,
     due_schedules,
     events_waiting,
@@ -41,14 +40,15 @@ from posthouse.storage.triggers import (
     lock_pending_events,
     record_matches,
 )
+from posthouse.storage.queries import Db
 
-UNREADABLE = timedelta(hours=1)
+INVALID_RETRY = timedelta(hours=1)
 """Pause before an invalid schedule is checked again: a keeper that knows its time zone may run by then."""
-NEVER = timedelta(days=366)
+EXHAUSTED_RETRY = timedelta(days=366)
 """Pause before a schedule is checked again whose calendar has ended."""
 
 
-class Timetable:
+class ScheduleRuns:
     """The due runs of a schedule, from its trigger (the row as JSON) and the rules of its job kind."""
 
     def __init__(
@@ -66,24 +66,24 @@ class Timetable:
         try:
             schedule = schedule_of(trigger)
         except InvalidSchedule as error:
-            return [_run(now, outcome="error", reason=str(error))], now + UNREADABLE
-        standing = ScheduleState(self.next_at, last_at, datetime.fromisoformat(trigger["updated_at"]))
-        todo = plan(schedule, standing, now, trigger["missed"], trigger["catch_up_limit"])
+            return [_run(now, outcome="error", reason=str(error))], now + INVALID_RETRY
+        state = ScheduleState(self.next_at, last_at, datetime.fromisoformat(trigger["updated_at"]))
+        due_runs = plan(schedule, state, now, trigger["missed"], trigger["catch_up_limit"])
         runs = []
-        if todo.missed is not None:
-            first, last = todo.missed
-            runs.append(_run(first, outcome="missed", through=last.isoformat()))
-        for nominal in todo.runs:
-            runs.append(self._made(schedule, nominal, last_at))
+        if due_runs.missed is not None:
+            first, last = due_runs.missed
+            runs.append(_run(first, outcome="missed", missed_until=last.isoformat()))
+        for nominal in due_runs.runs:
+            runs.append(self._build_run(schedule, nominal, last_at))
             last_at = nominal
-        return runs, todo.next_at or now + NEVER
+        return runs, due_runs.next_at or now + EXHAUSTED_RETRY
 
-    def _made(self, schedule: Schedule, nominal: datetime, previous: datetime | None) -> dict[str, Any]:
+    def _build_run(self, schedule: Schedule, nominal: datetime, previous: datetime | None) -> dict[str, Any]:
         trigger = self._trigger
         context = schedule_context(trigger, schedule, nominal, previous)
         values = schedule_values(trigger, nominal)
         try:
-            payload = filled(trigger, context, self._rules, values, self._payload_limit)
+            payload = build_payload(trigger, context, self._rules, values, self._payload_limit)
         except PosthouseError as error:
             return _run(nominal, outcome="error", reason=str(error))
         start = nominal + jitter(trigger["id"], nominal, trigger["jitter_seconds"])
@@ -103,8 +103,8 @@ _log = logging.getLogger("posthouse.keeper")
 SCHEDULE_BATCH = 200
 SOON_SECONDS = 1.0
 """The scheduler waits for runs that are due within this time. For later runs, the agenda wakes it in time."""
-SHORTEST_PAUSE = 0.01
-THOROUGH_SECONDS = 60.0
+MIN_PAUSE = 0.01
+FULL_SCAN_INTERVAL_SECONDS = 60.0
 
 
 class Scheduler:
@@ -112,45 +112,45 @@ class Scheduler:
 
     name = "scheduler"
 
-    def __init__(self, line: ReconnectingConnection, settings: Settings, crowd: PollPacer) -> None:
-        self._line = line
-        self._crowd = crowd
+    def __init__(self, connection: ReconnectingConnection, settings: Settings, pacer: PollPacer) -> None:
+        self._connection = connection
+        self._pacer = pacer
         self._payload_limit = settings.max_payload_bytes
-        self._thorough_at = 0.0
+        self._full_scan_at = 0.0
         self._pause = 0.0
 
     async def run_once(self) -> dict[str, int]:
-        return await self._line.run(self._look)
+        return await self._connection.run(self._poll)
 
     def pause(self) -> float:
         if self._pause > SOON_SECONDS:
             return SELDOM_SECONDS
-        # run_service multiplies the pause by the patience, which must not delay a run.
-        return self._pause / self._crowd.patience
+        # run_service multiplies the pause by the factor, which must not delay a run.
+        return self._pause / self._pacer.interval_factor
 
-    async def _look(self, connection: Db) -> dict[str, int]:
-        thorough = time.monotonic() >= self._thorough_at
-        look = await due_schedules(connection, SCHEDULE_BATCH, thorough=thorough)
-        if thorough:
-            self._thorough_at = time.monotonic() + THOROUGH_SECONDS
-        keys = sorted({trigger["definition_key"] for trigger in look.triggers})
+    async def _poll(self, connection: Db) -> dict[str, int]:
+        is_full_scan = time.monotonic() >= self._full_scan_at
+        due = await due_schedules(connection, SCHEDULE_BATCH, thorough=is_full_scan)
+        if is_full_scan:
+            self._full_scan_at = time.monotonic() + FULL_SCAN_INTERVAL_SECONDS
+        keys = sorted({trigger["definition_key"] for trigger in due.triggers})
         rules = {item.key: item for item in await load_rules(connection, keys)} if keys else {}
         counts = Counter({"fired": 0, "skipped": 0, "errors": 0})
-        random.shuffle(look.triggers)  # so that several keepers share the work of a busy minute
+        random.shuffle(due.triggers)  # so that several keepers share the work of a busy minute
         self._pause = SELDOM_SECONDS
-        self._look_again_in(0.0 if len(look.triggers) >= SCHEDULE_BATCH else look.next_in)
-        for trigger in look.triggers:
-            counts.update(await self._see_to(connection, trigger, rules, look.at))
+        self._poll_within(0.0 if len(due.triggers) >= SCHEDULE_BATCH else due.next_in)
+        for trigger in due.triggers:
+            counts.update(await self._fire_due_runs(connection, trigger, rules, due.at))
         return dict(counts)
 
-    async def _see_to(
+    async def _fire_due_runs(
         self, connection: Db, trigger: Mapping[str, Any], rules: Mapping[str, StoredDefinition], now: datetime
     ) -> dict[str, int]:
         """Create the due jobs of a trigger. An error is logged and must not delay other triggers."""
-        timetable = Timetable(trigger, rules.get(trigger["definition_key"]), self._payload_limit)
-        runs, next_at = timetable.due(now)
-        self._look_again_in((next_at - now).total_seconds())
-        if not runs and next_at == timetable.next_at:
+        schedule_runs = ScheduleRuns(trigger, rules.get(trigger["definition_key"]), self._payload_limit)
+        runs, next_at = schedule_runs.due(now)
+        self._poll_within((next_at - now).total_seconds())
+        if not runs and next_at == schedule_runs.next_at:
             return {}
         try:
             return await fire_schedule(connection, trigger, runs, next_at)
@@ -160,9 +160,9 @@ class Scheduler:
             _log.exception("trigger failed, retrying trigger_id=%s", trigger["id"])
             return {}
 
-    def _look_again_in(self, seconds: float | None) -> None:
+    def _poll_within(self, seconds: float | None) -> None:
         if seconds is not None:
-            self._pause = max(SHORTEST_PAUSE, min(self._pause, seconds))
+            self._pause = max(MIN_PAUSE, min(self._pause, seconds))
 
 
 EVENT_BATCH = 100
@@ -174,13 +174,13 @@ class Matcher:
 
     name = "matcher"
 
-    def __init__(self, line: ReconnectingConnection, settings: Settings) -> None:
-        self._line = line
+    def __init__(self, connection: ReconnectingConnection, settings: Settings) -> None:
+        self._connection = connection
         self._payload_limit = settings.max_payload_bytes
         self._more = False
 
     async def run_once(self) -> dict[str, int]:
-        return await self._line.run(self._match)
+        return await self._connection.run(self._match)
 
     def pause(self) -> float:
         return 0.0 if self._more else SELDOM_SECONDS
@@ -190,19 +190,19 @@ class Matcher:
         if not await events_waiting(connection):
             return {"fired": 0, "deduped": 0, "errors": 0}
         async with connection.transaction():
-            taken = await lock_pending_events(connection, EVENT_BATCH)
-            self._more = len(taken) == EVENT_BATCH
-            if not taken:
+            pending = await lock_pending_events(connection, EVENT_BATCH)
+            self._more = len(pending) == EVENT_BATCH
+            if not pending:
                 return {"fired": 0, "deduped": 0, "errors": 0}
-            keys = {trigger["definition_key"] for item in taken for trigger in item.triggers}
+            keys = {trigger["definition_key"] for item in pending for trigger in item.triggers}
             rules = {item.key: item for item in await load_rules(connection, sorted(keys))} if keys else {}
-            results = [self._result(item, trigger, rules) for item in taken for trigger in item.triggers]
-            return await record_matches(connection, [item.event["id"] for item in taken], results)
+            results = [self._result(item, trigger, rules) for item in pending for trigger in item.triggers]
+            return await record_matches(connection, [item.event["id"] for item in pending], results)
 
     def _result(
-        self, taken: PendingEvent, trigger: Mapping[str, Any], rules: Mapping[str, StoredDefinition]
+        self, pending: PendingEvent, trigger: Mapping[str, Any], rules: Mapping[str, StoredDefinition]
     ) -> dict[str, Any]:
-        event = taken.event
+        event = pending.event
         result = {
             "event_id": event["id"],
             "trigger_id": trigger["id"],
@@ -213,12 +213,12 @@ class Matcher:
         }
         try:
             kind = rules.get(trigger["definition_key"])
-            context = event_context(event, from_json(taken.context or "{}"))
-            payload = filled(trigger, context, kind, event_values(event), self._payload_limit)
+            context = event_context(event, from_json(pending.context or "{}"))
+            payload = build_payload(trigger, context, kind, event_values(event), self._payload_limit)
         except (PosthouseError, ValueError) as error:  # ValueError: the context is not valid JSON
             return {**result, "error": f"{error}"}
         request = event_request(trigger, event, payload)
-        return {**result, "content": _digest(payload), "request": request}
+        return {**result, "payload_digest": _digest(payload), "request": request}
 
 
 def _digest(payload: str) -> str:

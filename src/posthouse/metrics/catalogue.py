@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 Kind = Literal["counter", "gauge", "histogram"]
-Place = Literal["database", "server", "worker", "keeper"]
+Scope = Literal["database", "server", "worker", "keeper"]
 
 
 class Metric(NamedTuple):
     """A metric.
 
-    ``place``: database (the same from every server) or the kind of process that exposes it.
+    ``scope``: database (the same from every server) or the kind of process that exposes it.
     """
 
     name: str
     kind: Kind
     help: str
     labels: tuple[str, ...]
-    place: Place
+    scope: Scope
 
     @property
     def base(self) -> str:

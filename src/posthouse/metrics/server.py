@@ -14,7 +14,8 @@ from prometheus_client.registry import Collector
 from psycopg_pool import AsyncConnectionPool
 
 from posthouse.insights.alerts import AlertCount, alert_counts
-from posthouse.insights.overview import TenantQueueCounts, tenant_queue_counts, worker_counts
+from posthouse.insights.overview import worker_counts
+from posthouse.insights.queues import QueueCounts, queue_counts
 from posthouse.insights.stats import (
     JobTotals,
     TimeTotals,
@@ -47,7 +48,7 @@ STATUSES = ("ready", "scheduled", "blocked", "running")
 class Snapshot:
     """A snapshot of all values."""
 
-    tenant_queue_counts: list[TenantQueueCounts]
+    queue_counts: list[QueueCounts]
     jobs: list[JobTotals]
     times: list[TimeTotals]
     age: float | None
@@ -61,15 +62,15 @@ class Snapshot:
 async def take_snapshot(connection: Db, settings: Settings) -> Snapshot:
     keepers = await fetch_row(connection, "doctor_keepers", grace=0.0, limit=0)
     return Snapshot(
-        tenant_queue_counts=await tenant_queue_counts(connection),
-        jobs=await job_totals(connection, tenants=settings.metrics_tenants, lines=MAX_SERIES),
+        queue_counts=await queue_counts(connection, by_tenant=True),
+        jobs=await job_totals(connection, tenants=settings.metrics_max_tenants, lines=MAX_SERIES),
         times=await time_totals(connection, lines=MAX_SERIES),
         age=await totals_age(connection),
         workers=await worker_counts(connection, offline_after=settings.offline_after),
         keepers=keepers["sessions"],
         paused=await paused_queues(connection),
         alerts=await alert_counts(connection),
-        tenants=settings.metrics_tenants,
+        tenants=settings.metrics_max_tenants,
     )
 
 
@@ -99,24 +100,24 @@ def _counter(metric: metrics.Metric) -> CounterMetricFamily:
 
 
 def _queues(snapshot: Snapshot) -> Iterator[Family]:
-    tenants = named(
+    tenants = names_to_show(
         (item.tenant_id for item in snapshot.jobs),
-        (c.tenant_id for c in snapshot.tenant_queue_counts),
+        (c.tenant_id for c in snapshot.queue_counts),
         snapshot.tenants,
     )
-    queues = named(
-        (item.queue for item in snapshot.jobs), (c.queue for c in snapshot.tenant_queue_counts), MAX_SERIES
+    queues = names_to_show(
+        (item.queue for item in snapshot.jobs), (c.queue for c in snapshot.queue_counts), MAX_SERIES
     )
     counts: dict[tuple[str, str, str], int] = defaultdict(int)
     oldest: dict[tuple[str, str], float] = {}
-    for item in snapshot.tenant_queue_counts:
-        place = (
+    for item in snapshot.queue_counts:
+        pair = (
             item.tenant_id if item.tenant_id in tenants else OTHER,
             item.queue if item.queue in queues else OTHER,
         )
         for status in STATUSES:
-            counts[*place, status] += getattr(item, status)
-        oldest[place] = max(oldest.get(place, 0.0), item.oldest_ready_seconds or 0.0)
+            counts[*pair, status] += getattr(item, status)
+        oldest[pair] = max(oldest.get(pair, 0.0), item.oldest_ready_seconds or 0.0)
     jobs, ages, paused = _gauge(metrics.QUEUE_JOBS), _gauge(metrics.OLDEST_READY), _gauge(metrics.PAUSED)
     for labels, count in counts.items():
         jobs.add_metric(labels, count)
@@ -127,7 +128,7 @@ def _queues(snapshot: Snapshot) -> Iterator[Family]:
     yield from (jobs, ages, paused)
 
 
-def named(before: Iterable[str], now: Iterable[str], most: int) -> set[str]:
+def names_to_show(before: Iterable[str], now: Iterable[str], most: int) -> set[str]:
     """Return the names shown as labels: first those that have counters, then others up to the maximum."""
     names = {name for name in before if name != OTHER}
     return names | set(sorted(set(now) - names)[: max(0, most - len(names))])
@@ -211,8 +212,8 @@ class ServerMetrics:
 
         Unknown paths and methods share one series, so that clients cannot create new ones.
         """
-        named = method if method in METHODS else "other"
-        self._requests.labels(named, route or "none", status).observe(seconds)
+        shown_method = method if method in METHODS else "other"
+        self._requests.labels(shown_method, route or "none", status).observe(seconds)
 
     def update(self, snapshot: Snapshot | None, pool: AsyncConnectionPool, streams: int) -> None:
         self._database.snapshot = snapshot

@@ -106,10 +106,10 @@ def start_collecting(*, worker: bool, keeper: bool = True) -> CollectorRegistry:
     return registry
 
 
-def serve(host: str, port: int, registry: CollectorRegistry, problems: Callable[[], Iterable[str]]) -> int:
+def serve(host: str, port: int, registry: CollectorRegistry, errors: Callable[[], Iterable[str]]) -> int:
     """Serve metrics and /livez in a thread; return the port. Port 0 selects a free one.
 
-    /livez answers 200, or 503 with the ``problems``, one per line.
+    /livez answers 200, or 503 with the ``errors``, one per line.
     """
     metrics = make_wsgi_app(registry)
 
@@ -117,11 +117,11 @@ def serve(host: str, port: int, registry: CollectorRegistry, problems: Callable[
         if environ["PATH_INFO"] != LIVE_PATH:
             found: Iterable[bytes] = metrics(environ, start)
             return found
-        told = "\n".join(problems())
+        text = "\n".join(errors())
         start(
-            "503 Service Unavailable" if told else "200 OK", [("Content-Type", "text/plain; charset=utf-8")]
+            "503 Service Unavailable" if text else "200 OK", [("Content-Type", "text/plain; charset=utf-8")]
         )
-        return [f"{told or 'ok'}\n".encode()]
+        return [f"{text or 'ok'}\n".encode()]
 
     try:
         server = make_server(host, port, answer, ThreadingWSGIServer, handler_class=_Silent)

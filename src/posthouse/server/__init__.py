@@ -13,9 +13,9 @@ from posthouse.console import app_pages
 from posthouse.identity import Permission
 from posthouse.server.app import create_app
 from posthouse.server.http.auth import Access, allow
-from posthouse.server.http.bodies import api_router, file_body
 from posthouse.server.http.files import file_route, local_file, stored_file
 from posthouse.server.http.links import allow_linked, signed_link, verify_link
+from posthouse.server.http.requests import api_router, file_body
 
 __all__ = [
     "Access",

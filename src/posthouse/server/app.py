@@ -16,25 +16,25 @@ from starlette.routing import BaseRoute
 
 from posthouse import console
 from posthouse.app import Channel
-from posthouse.blobs import store_for
+from posthouse.blobs import open_store
 from posthouse.dispatch import open_redis, state_of
 from posthouse.errors import ConfigurationError
 from posthouse.identity import Permission
 from posthouse.identity.authenticator import KeyCache
-from posthouse.insights.settings import settings_in_effect
+from posthouse.insights.administration import settings_in_effect
 from posthouse.metrics.server import ServerMetrics
 from posthouse.server.artifacts import Sweeper, Uploads
 from posthouse.server.enqueuer import Enqueuer
 from posthouse.server.health import CACHE_SECONDS, CachedResult, HealthCache, ServerHeartbeat
 from posthouse.server.http import problems
-from posthouse.server.http.auth import Gate, authorize_before_body
+from posthouse.server.http.auth import RequestAuthenticator, authorize_before_body
 from posthouse.server.http.middleware import BODY_ROOM, RequestMiddleware, TracingMiddleware
 from posthouse.server.http.openapi import PREFIX, application_operation_id, describe, operation_id
-from posthouse.server.live import Publisher, Streams
-from posthouse.server.routes import health, live, metrics, session
-from posthouse.server.routes.admin import apps, definitions, keys, monitoring, queues, tenants, workers
+from posthouse.server.live import Publisher, Subscriptions
+from posthouse.server.routes import credentials, health, live
+from posthouse.server.routes.admin import apps, definitions, monitoring, queues, tenants, workers
 from posthouse.server.routes.admin.apps import Application, listed
-from posthouse.server.routes.tenant import artifacts, bulk, erasures, events, failures, jobs, triggers
+from posthouse.server.routes.tenant import artifacts, bulk, erasures, events, jobs, triggers
 from posthouse.server.routes.tenant.fast_enqueue import FastEnqueue
 from posthouse.server.routes.worker import fleet, simple
 from posthouse.server.routes.worker import jobs as worker_jobs
@@ -70,13 +70,13 @@ _ROUTERS: tuple[APIRouter, ...] = (
     queues.router,
     queues.admin,
     queues.limits,
-    failures.router,
+    bulk.failures,
     monitoring.router,
     monitoring.admin,
-    keys.router,
+    credentials.keys,
     tenants.router,
     apps.router,
-    session.router,
+    credentials.session,
     live.router,
     fleet.router,
     worker_jobs.router,
@@ -140,7 +140,7 @@ def own_routes() -> list[BaseRoute]:
     """Return the built-in routes, shared by all applications of a process: building them takes 0.25 s."""
     own = FastAPI(openapi_url=None, generate_unique_id_function=operation_id)
     own.include_router(health.router)
-    own.include_router(metrics.router)
+    own.include_router(health.scraped)
     for router in _ROUTERS:
         own.include_router(router, prefix=PREFIX)
     own.include_router(simple.router, prefix="/api")
@@ -163,19 +163,19 @@ def _lifespan(settings: Settings, channels: Sequence[Channel]) -> Callable[[Fast
         await pool.open()
         memory = KeyCache(settings.direct_url or url)
         state = app.state
-        state.gate = Gate(pool, settings, memory)
+        state.authenticator = RequestAuthenticator(pool, settings, memory)
         state.enqueuer = Enqueuer(pool, settings.max_payload_bytes)
-        state.streams = Streams(url, settings)
-        state.scrapes = metrics.Scrapes(state.gate, settings, state.metrics)
-        state.health_cache = HealthCache(state.gate, settings, url)
+        state.streams = Subscriptions(url, settings)
+        state.scrapes = health.Scrapes(state.authenticator, settings, state.metrics)
+        state.health_cache = HealthCache(state.authenticator, settings, url)
         state.workers = RemoteWorkers(pool)
-        state.store = store_for(settings)
+        state.store = open_store(settings)
         state.uploads = Uploads(state.store, settings)
         state.link_secret = None  # read when the first link is signed or verified
         state.notifications = WorkerNotifications(settings.direct_url or url)
         await state.notifications.start()
-        sweeper = Sweeper(state.workers.line, state.store, state.uploads)
-        presence = ServerHeartbeat(state.workers.line)
+        sweeper = Sweeper(state.workers.connections, state.store, state.uploads)
+        presence = ServerHeartbeat(state.workers.connections)
         redis = await open_redis(settings)
         state.redis_state = CachedResult(lambda: state_of(redis), CACHE_SECONDS)
         publishers = [] if redis is None else [Publisher(state.streams, redis, channels)]

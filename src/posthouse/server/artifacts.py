@@ -17,10 +17,18 @@ from uuid import UUID
 
 import psycopg
 
-from posthouse.blobs.store import PIECE, Digest, Store, digest_of, new_place, private_folder, private_opener
+from posthouse.blobs.store import (
+    CHUNK_BYTES,
+    BlobStore,
+    Digest,
+    file_digest,
+    new_blob_key,
+    private_folder,
+    private_opener,
+)
 from posthouse.errors import ArtifactTooLarge, InvalidArtifact, WrongOffset
 from posthouse.settings import Settings
-from posthouse.storage.attempts import discarded_blobs, forget_blobs
+from posthouse.storage.attempts import delete_blob_records, discarded_blobs
 from posthouse.storage.connections import ConnectionRunner
 
 KEPT_SECONDS = 86_400
@@ -29,7 +37,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class UploadRange:
     """The range of an upload that a request sends. Without a Content-Range header it is the whole file."""
 
     start: int
@@ -37,7 +45,7 @@ class Piece:
     total: int | None
 
     @classmethod
-    def of(cls, content_range: str | None) -> Piece:
+    def of(cls, content_range: str | None) -> UploadRange:
         if content_range is None:
             return cls(0, None, None)
         match = _RANGE.fullmatch(content_range)
@@ -52,7 +60,7 @@ class Piece:
 
 
 class Uploads:
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, store: BlobStore, settings: Settings) -> None:
         self._store = store
         self._folder = settings.data_dir / "uploads"
         self.limit = settings.max_artifact_bytes
@@ -66,7 +74,7 @@ class Uploads:
         return await asyncio.to_thread(_size, self._file(job_id, name, checked_sha256(sha256)))
 
     async def take(
-        self, job_id: UUID, name: str, sha256: str | None, piece: Piece, stream: AsyncIterator[bytes]
+        self, job_id: UUID, name: str, sha256: str | None, piece: UploadRange, stream: AsyncIterator[bytes]
     ) -> tuple[int, tuple[str, Digest] | None]:
         """Store a piece and return the number of bytes received.
 
@@ -90,7 +98,7 @@ class Uploads:
             if not lock.locked():
                 self._locks.pop(file, None)
 
-    async def _append(self, file: Path, piece: Piece, stream: AsyncIterator[bytes]) -> int:
+    async def _append(self, file: Path, piece: UploadRange, stream: AsyncIterator[bytes]) -> int:
         await asyncio.to_thread(private_folder, self._folder)
         if piece.total is None:  # a whole file replaces earlier pieces
             await asyncio.to_thread(file.unlink, missing_ok=True)
@@ -116,7 +124,7 @@ class Uploads:
                 if arrived > end:
                     raise ArtifactTooLarge(f"the request body is larger than expected: {end:,} bytes at most")
                 held += data
-                if len(held) >= PIECE:
+                if len(held) >= CHUNK_BYTES:
                     await asyncio.to_thread(sink.write, held)
                     held = bytearray()
         finally:
@@ -124,18 +132,18 @@ class Uploads:
         return arrived
 
     async def _finish(self, job_id: UUID, file: Path, known: str) -> tuple[str, Digest]:
-        digest = await asyncio.to_thread(digest_of, file)
+        digest = await asyncio.to_thread(file_digest, file)
         if digest.sha256.hex() != known:
             await asyncio.to_thread(file.unlink, missing_ok=True)
             raise InvalidArtifact(
                 f"checksum mismatch: expected sha256 {known}, got {digest.sha256.hex()}; restart the upload"
             )
-        place = new_place(job_id)
-        await self._store.put(place, file)
+        key = new_blob_key(job_id)
+        await self._store.put(key, file)
         await asyncio.to_thread(file.unlink, missing_ok=True)
-        return place, digest
+        return key, digest
 
-    def tidy(self) -> None:
+    def delete_stale(self) -> None:
         """Delete uploads that were abandoned for more than a day."""
         for file in self._folder.glob("*") if self._folder.exists() else ():
             with suppress(OSError):
@@ -165,19 +173,19 @@ BATCH = 200
 class Sweeper:
     name = "sweeper"
 
-    def __init__(self, line: ConnectionRunner, store: Store, uploads: Uploads) -> None:
-        self._line = line
+    def __init__(self, connections: ConnectionRunner, store: BlobStore, uploads: Uploads) -> None:
+        self._connections = connections
         self._store = store
         self._uploads = uploads
 
     async def run_once(self) -> dict[str, int]:
-        await asyncio.to_thread(self._uploads.tidy)
+        await asyncio.to_thread(self._uploads.delete_stale)
         deleted = 0
-        while places := await discarded_blobs(self._line, BATCH):
-            for place in places:
-                await self._store.delete(place)
-            await forget_blobs(self._line, places)
-            deleted += len(places)
+        while blob_keys := await discarded_blobs(self._connections, BATCH):
+            for blob_key in blob_keys:
+                await self._store.delete(blob_key)
+            await delete_blob_records(self._connections, blob_keys)
+            deleted += len(blob_keys)
         return {"deleted": deleted}
 
     def pause(self) -> float:

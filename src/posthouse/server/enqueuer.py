@@ -18,13 +18,12 @@ from psycopg_pool import PoolTimeout
 from posthouse.client.enqueue import DefinitionCache, EnqueueBatch, EnqueueOutcome, duplicate_error
 from posthouse.core.request import Request
 from posthouse.errors import DatabaseUnavailable
-from posthouse.heavy import off_loop
 from posthouse.server.http.auth import Pool
-from posthouse.storage.definitions import refuse_undefined
+from posthouse.storage.definitions import require_defined
 from posthouse.storage.errors import translate_errors
 from posthouse.storage.queries import Db, query
 from posthouse.tracing import traced
-from posthouse.waiting import Backoff
+from posthouse.waiting import Backoff, off_loop
 
 MAX_TRANSACTIONS = 2
 """Concurrent transactions per tenant. Requests that arrive meanwhile form the next batch."""
@@ -66,7 +65,7 @@ class Enqueuer:
         (valid,) = await self._validate([request], undefined=undefined)
         if not valid.plain:
             (done,) = await self._send(tenant, [valid])
-            return refuse_rejected(done, valid)
+            return raise_if_rejected(done, valid)
         pending = self._pending.setdefault(tenant, _Pending())
         future: asyncio.Future[Enqueued] = asyncio.get_running_loop().create_future()
         pending.requests.append((valid, future))
@@ -101,13 +100,13 @@ class Enqueuer:
                 with translate_errors():
                     await self._learn(connection, unknown, undefined=undefined)
         payloads = [request.payload for request in requests]
-        valid = await off_loop(self._definitions.apply, kinds, requests, self._limit, about=payloads)
+        valid = await off_loop(self._definitions.apply, kinds, requests, self._limit, data=payloads)
         return [traced(request) for request in valid]
 
     async def _learn(self, db: Db, kinds: list[str], *, undefined: bool) -> None:
         if not undefined:
-            await refuse_undefined(db, kinds)
-        cursor = await db.execute(query("definition_rules"), (json.dumps(kinds),))
+            await require_defined(db, kinds)
+        cursor = await db.execute(query("definitions_by_kind"), (json.dumps(kinds),))
         self._definitions.update(kinds, await cursor.fetchall())
 
     async def _drain(self, tenant: str, pending: _Pending) -> None:
@@ -158,10 +157,10 @@ class Enqueuer:
 
 async def _jobs_json(batch: EnqueueBatch, *, is_retry: bool = False) -> str:
     payloads = [request.payload for request in batch.requests]
-    return await off_loop(partial(batch.jobs_json, is_retry=is_retry), about=payloads)
+    return await off_loop(partial(batch.jobs_json, is_retry=is_retry), data=payloads)
 
 
-def refuse_rejected(done: Enqueued, request: Request) -> Enqueued:
+def raise_if_rejected(done: Enqueued, request: Request) -> Enqueued:
     if done.outcome == "rejected":
         raise duplicate_error(request, done.id)
     return done

@@ -18,7 +18,7 @@ from psycopg_pool import PoolTimeout
 
 from posthouse.insights.doctor import Report, report, run_checks
 from posthouse.insights.health import Health, Presence, health, presence, schema_problem, unreachable
-from posthouse.server.http.auth import Gate
+from posthouse.server.http.auth import RequestAuthenticator
 from posthouse.settings import Settings
 from posthouse.storage.connections import ConnectionRunner
 from posthouse.storage.queries import calling
@@ -37,8 +37,8 @@ class HealthCache:
     ``url``: the database, for the doctor, which opens its own connection.
     """
 
-    def __init__(self, gate: Gate, settings: Settings, url: str) -> None:
-        self._gate = gate
+    def __init__(self, authenticator: RequestAuthenticator, settings: Settings, url: str) -> None:
+        self._authenticator = authenticator
         self._settings = settings
         self._url = url
         self.health = CachedResult(self._health, CACHE_SECONDS)
@@ -48,7 +48,7 @@ class HealthCache:
 
     async def _health(self) -> Health:
         try:
-            async with self._gate.pool.connection(timeout=POOL_TIMEOUT) as connection:
+            async with self._authenticator.pool.connection(timeout=POOL_TIMEOUT) as connection:
                 return await health(connection, self._settings)
         except DATABASE_DOWN:
             return unreachable(UNREACHABLE)
@@ -56,7 +56,7 @@ class HealthCache:
     async def _presence(self) -> Presence | None:
         """Return the online workers and the counts of all queues; None if the database is unreachable."""
         try:
-            async with self._gate.pool.connection(timeout=POOL_TIMEOUT) as connection:
+            async with self._authenticator.pool.connection(timeout=POOL_TIMEOUT) as connection:
                 return await presence(connection, offline_after=self._settings.offline_after)
         except DATABASE_DOWN:
             return None
@@ -67,7 +67,7 @@ class HealthCache:
     async def _not_ready_reason(self) -> str:
         """Return why requests cannot be served; empty if they can."""
         try:
-            async with self._gate.pool.connection(timeout=POOL_TIMEOUT) as connection:
+            async with self._authenticator.pool.connection(timeout=POOL_TIMEOUT) as connection:
                 return await schema_problem(connection) or ""
         except DATABASE_DOWN:
             return UNREACHABLE
@@ -115,8 +115,8 @@ class ServerHeartbeat:
     running for a grace period.
     """
 
-    def __init__(self, line: ConnectionRunner) -> None:
-        self._line = line
+    def __init__(self, connections: ConnectionRunner) -> None:
+        self._connections = connections
         self._id = uuid4()
 
     async def run(self) -> None:
@@ -140,4 +140,4 @@ class ServerHeartbeat:
         async def work(connection: AsyncConnection[tuple[Any, ...]]) -> None:
             await connection.execute(calling(name, *fields), fields)
 
-        await self._line.run(work)
+        await self._connections.run(work)

@@ -13,7 +13,6 @@ from psycopg.errors import DeadlockDetected
 from posthouse.core.ids import new_id
 from posthouse.errors import (
     BulkChangeNotFound,
-    ConfigurationError,
     IllegalTransition,
     InvalidBulkChange,
     InvalidTenant,
@@ -59,7 +58,7 @@ async def retry_job(
 
 async def start_bulk_retry(
     connection: Db,
-    chosen: Mapping[str, Any],
+    criteria: Mapping[str, Any],
     *,
     rate: float,
     stop_share: float = 0.5,
@@ -69,17 +68,17 @@ async def start_bulk_retry(
 ) -> UUID:
     """Retry many finished jobs at ``rate`` per second; the keeper does it. Returns the id of the bulk change.
 
-    ``chosen``: fingerprint, kind, queue, tenant, since, until (of their end), limit; at least one of them.
+    ``criteria``: fingerprint, kind, queue, tenant, since, until (of their end), limit; at least one of them.
     The change halts once ``stop_after`` retried jobs have finished and more than ``stop_share`` of them
     failed again.
     """
-    wanted = {name: value for name, value in chosen.items() if value is not None}
-    if not wanted.keys() & {"fingerprint", "kind", "queue", "tenant", "since"}:
+    given = {name: value for name, value in criteria.items() if value is not None}
+    if not given.keys() & {"fingerprint", "kind", "queue", "tenant", "since"}:
         raise InvalidBulkChange(
             "no jobs selected: pass a failure group, a kind, a queue, a tenant or a time range"
         )
     return await _start(
-        connection, "retry", wanted, rate=rate, stop_share=stop_share, stop_after=stop_after,
+        connection, "retry", given, rate=rate, stop_share=stop_share, stop_after=stop_after,
         in_seconds=in_seconds, actor=actor,
     )  # fmt: skip
 
@@ -87,8 +86,8 @@ async def start_bulk_retry(
 async def start_bulk_change(
     connection: Db,
     action: Literal["retry", "cancel"],
-    chosen: Mapping[str, Any],
-    wanted: Mapping[str, Any],
+    criteria: Mapping[str, Any],
+    query: Mapping[str, Any],
     *,
     rate: float,
     stop_share: float = 0.5,
@@ -96,13 +95,13 @@ async def start_bulk_change(
     in_seconds: float = 0.0,
     actor: str,
 ) -> UUID:
-    """Retry or cancel all jobs that a filter finds, as ``wanted`` describes.
+    """Retry or cancel all jobs that a filter finds, as ``query`` describes.
 
-    ``chosen``: the filter as ``q``, tenant and limit. The change starts after ``in_seconds``; until then it
+    ``criteria``: the filter as ``q``, tenant and limit. The change starts after ``in_seconds``; until then it
     can be stopped without effect.
     """
     return await _start(
-        connection, action, chosen, wanted, rate=rate, stop_share=stop_share, stop_after=stop_after,
+        connection, action, criteria, query, rate=rate, stop_share=stop_share, stop_after=stop_after,
         in_seconds=in_seconds, actor=actor,
     )  # fmt: skip
 
@@ -110,8 +109,8 @@ async def start_bulk_change(
 async def _start(
     connection: Db,
     action: str,
-    chosen: Mapping[str, Any],
-    wanted: Mapping[str, Any] | None = None,
+    criteria: Mapping[str, Any],
+    query: Mapping[str, Any] | None = None,
     *,
     rate: float,
     stop_share: float,
@@ -128,9 +127,9 @@ async def _start(
             f"the minimum number of jobs before stopping must be 1 or more, not {stop_after}"
         )
     bulk_id: UUID = await call(
-        connection, "start_bulk_change", id=new_id(), chosen=json.dumps(dict(chosen), default=str), rate=rate,
-        stop_share=stop_share, stop_after=stop_after, actor=actor, action=action,
-        wanted=None if wanted is None else json.dumps(dict(wanted)), in_seconds=in_seconds,
+        connection, "start_bulk_change", id=new_id(), criteria=json.dumps(dict(criteria), default=str),
+        rate=rate, stop_share=stop_share, stop_after=stop_after, actor=actor, action=action,
+        filter=None if query is None else json.dumps(dict(query)), in_seconds=in_seconds,
     )  # fmt: skip
     return bulk_id
 
@@ -184,21 +183,7 @@ async def resume_queue(connection: Db, name: str, *, actor: str) -> bool:
     return bool(await call(connection, "resume_queue", name=name, actor=actor))
 
 
-async def set_tenant_weight(connection: Db, tenant: str, weight: float, *, actor: str) -> None:
-    """Set a tenant's weight: its share relative to a tenant with weight 1."""
-    if not 0 < weight < math.inf:
-        raise ConfigurationError(f"the tenant weight must be a number above 0, not {weight:g}")
-    await call(connection, "set_tenant_weight", tenant=tenant, weight=weight, actor=actor)
-
-
-async def set_tenant_retention(connection: Db, tenant: str, days: float | None, *, actor: str) -> None:
-    """Set the retention of a tenant's jobs in days; None: the setting ``retention_days``."""
-    if days is not None and not 1 <= days < math.inf:
-        raise ConfigurationError(f"retention_days must be 1 or more, not {days:g}")
-    await call(connection, "set_tenant_retention", tenant=tenant, days=days, actor=actor)
-
-
-async def write_audit_entry(
+async def write_audit(
     connection: Db,
     action: str,
     target: str,
@@ -209,27 +194,27 @@ async def write_audit_entry(
 ) -> None:
     """Record an action that the engine does not record itself in the audit log."""
     await call(
-        connection, "note", actor=actor, action=action, tenant=tenant, target=target, before=None,
+        connection, "write_audit", actor=actor, action=action, tenant=tenant, target=target, before=None,
         after=json.dumps(dict(after)),
     )  # fmt: skip
 
 
 async def disable_worker(connection: Db, worker_id: UUID, *, actor: str) -> bool:
     """Disable a worker: it only finishes the jobs that run. Returns False if it was disabled already."""
-    return await _tell_worker(connection, "disable_worker", worker_id, actor)
+    return await _call_for_worker(connection, "disable_worker", worker_id, actor)
 
 
 async def enable_worker(connection: Db, worker_id: UUID, *, actor: str) -> bool:
     """Enable a worker. Returns False if it was not disabled."""
-    return await _tell_worker(connection, "enable_worker", worker_id, actor)
+    return await _call_for_worker(connection, "enable_worker", worker_id, actor)
 
 
 async def drain_worker(connection: Db, worker_id: UUID, *, actor: str) -> bool:
     """Request that a worker drains. Returns False if it was already requested or the worker has stopped."""
-    return await _tell_worker(connection, "drain_worker", worker_id, actor)
+    return await _call_for_worker(connection, "drain_worker", worker_id, actor)
 
 
-async def _tell_worker(connection: Db, name: str, worker_id: UUID, actor: str) -> bool:
+async def _call_for_worker(connection: Db, name: str, worker_id: UUID, actor: str) -> bool:
     answer = await call(connection, name, worker=worker_id, actor=actor)
     if answer is None:
         raise WorkerNotFound(f"worker {worker_id} does not exist")
@@ -243,7 +228,7 @@ async def create_tenant(connection: Db, tenant: str, fields: Mapping[str, Any], 
 
 
 async def change_tenant(connection: Db, tenant: str, fields: Mapping[str, Any], *, actor: str) -> None:
-    """Change a tenant; omitted fields stay."""
+    """Change the label, weight or retention_days of a tenant; omitted fields stay."""
     if not await _write(connection, "change_tenant", tenant, fields, actor):
         raise TenantNotFound(f"tenant {tenant!r} does not exist")
 

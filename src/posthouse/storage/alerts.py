@@ -1,4 +1,4 @@
-"""Statements of the alerter, the doctor's rounds and the delivery of alerts."""
+"""Statements of the alerter, the doctor's checks and the delivery of alerts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PostedAlert:
     tenant_id: str | None
     subject: str
     message: str
-    held_back: int
+    suppressed_count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Delivery:
     subject: str
     message: str
     details: dict[str, Any]
-    held_back: int
+    suppressed_count: int
 
 
 async def detect_alerts(
@@ -60,7 +60,7 @@ async def post_alerts(
     destinations: Sequence[str],
     *,
     cooldown: float,
-    most: int,
+    limit: int,
     attempts: int,
 ) -> list[PostedAlert]:
     return await fetch(
@@ -70,7 +70,7 @@ async def post_alerts(
         types=list(types),
         destinations=list(destinations),
         cooldown=cooldown,
-        most=most,
+        limit=limit,
         attempts=attempts,
     )
 
@@ -82,10 +82,10 @@ async def raise_alert(
     subject: str,
     message: str,
     details: Mapping[str, Any],
-    fact_key: str,
+    dedupe_key: str,
     tenant: str | None = None,
 ) -> bool:
-    """Raise an alert. Returns whether the fact was new."""
+    """Raise an alert. Returns False if there is an alert with the dedupe key."""
     return bool(
         await call(
             connection,
@@ -95,7 +95,7 @@ async def raise_alert(
             subject=subject,
             message=message,
             details=Jsonb(dict(details)),
-            fact_key=fact_key,
+            dedupe_key=dedupe_key,
         )
     )
 
@@ -105,5 +105,7 @@ async def get_delivery(connection: Db, job_id: UUID) -> Delivery | None:
     return found[0] if found else None
 
 
-async def has_system_work(connection: Db, queue: str, offers: Sequence[str]) -> bool:
-    return bool(await fetch_value(connection, "system_work", queue=queue, offers=list(offers)))
+async def has_system_work(connection: Db, queue: str, capabilities: Sequence[str]) -> bool:
+    return bool(
+        await fetch_value(connection, "system_queue_has_work", queue=queue, capabilities=list(capabilities))
+    )

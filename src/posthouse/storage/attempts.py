@@ -15,7 +15,7 @@ from posthouse.storage.connections import ConnectionRunner, ReconnectingConnecti
 from posthouse.storage.queries import call, fetch_rows, query
 
 
-class LogLine(NamedTuple):
+class LogEntry(NamedTuple):
     job_id: str
     token: str
     age: float  # seconds since the line was emitted
@@ -24,20 +24,20 @@ class LogLine(NamedTuple):
     text: str
 
 
-class Notebook:
+class PostgresAttemptStore:
     def __init__(self, url: str, lease_seconds: float) -> None:
         self.lease_seconds = lease_seconds
-        self._line: ConnectionRunner = ReconnectingConnection(url, "notes")
+        self._connections: ConnectionRunner = ReconnectingConnection(url, "notes")
 
     @classmethod
-    def over(cls, line: ConnectionRunner, lease_seconds: float) -> Self:
-        """Return a notebook for a remote worker, on connections that the server shares."""
-        notebook = cls("", lease_seconds)
-        notebook._line = line
-        return notebook
+    def over(cls, connections: ConnectionRunner, lease_seconds: float) -> Self:
+        """Return a store for a remote worker, on connections that the server shares."""
+        store = cls("", lease_seconds)
+        store._connections = connections
+        return store
 
     async def close(self) -> None:
-        await self._line.close()
+        await self._connections.close()
 
     async def report(self, reports: Sequence[Mapping[str, Any]]) -> dict[UUID, str]:
         """Write progress and parts of many jobs. Returns those not written: ``lost`` or ``busy``."""
@@ -49,7 +49,7 @@ class Notebook:
                 await cursor.execute(query("job_parts"), {"id": job_id, "tenant": None})
                 return await cursor.fetchall()
 
-        return await self._line.run(work)
+        return await self._connections.run(work)
 
     async def steps_done(self, job_id: UUID, _token: UUID) -> list[str]:
         return [row[0] for row in await self._rows("steps_done", job_id)]
@@ -65,7 +65,7 @@ class Notebook:
         """
         return str((await self._rows("step_keep", *parameters))[0][0])
 
-    async def write_log(self, lines: Sequence[LogLine]) -> None:
+    async def write_log(self, lines: Sequence[LogEntry]) -> None:
         await self._rows("log_write", *(list(column) for column in zip(*lines, strict=True)))
 
     async def _rows(self, name: str, *parameters: Any) -> list[Any]:
@@ -73,28 +73,28 @@ class Notebook:
             cursor = await connection.execute(query(name), parameters)
             return await cursor.fetchall()
 
-        return await self._line.run(work)
+        return await self._connections.run(work)
 
 
-async def save_artifact(line: ConnectionRunner, job_id: UUID, token: UUID, **fields: Any) -> None:
-    """Record an artifact: name, place, size, sha256, type. Raises LeaseLost."""
+async def save_artifact(connections: ConnectionRunner, job_id: UUID, token: UUID, **fields: Any) -> None:
+    """Record an artifact: name, blob_key, size, sha256, type. Raises LeaseLost."""
 
     async def work(connection: AsyncConnection[tuple[Any, ...]]) -> Any:
         return await call(connection, "save_artifact", id=job_id, token=token, **fields)
 
-    if not await line.run(work):
+    if not await connections.run(work):
         raise LeaseLost(f"lease lost: job {job_id} was reassigned to another worker")
 
 
 async def artifact_for_job(
-    line: ConnectionRunner, job_id: UUID, token: UUID, name: str, of: UUID | None
+    connections: ConnectionRunner, job_id: UUID, token: UUID, name: str, of: UUID | None
 ) -> dict[str, Any]:
     """Return an artifact of a running job, or of the job ``of`` of the same tenant."""
 
     async def work(connection: AsyncConnection[tuple[Any, ...]]) -> list[dict[str, Any]]:
         return await fetch_rows(connection, "artifact_for_job", id=job_id, token=token, name=name, of=of)
 
-    found = await line.run(work)
+    found = await connections.run(work)
     if not found:
         raise LeaseLost(f"lease lost: job {job_id} was reassigned to another worker")
     if found[0]["name"] is None:
@@ -102,15 +102,15 @@ async def artifact_for_job(
     return found[0]
 
 
-async def discarded_blobs(line: ConnectionRunner, limit: int) -> list[str]:
+async def discarded_blobs(connections: ConnectionRunner, limit: int) -> list[str]:
     async def work(connection: AsyncConnection[tuple[Any, ...]]) -> list[str]:
-        return [row["place"] for row in await fetch_rows(connection, "blobs_discarded", limit=limit)]
+        return [row["blob_key"] for row in await fetch_rows(connection, "blobs_to_delete", limit=limit)]
 
-    return await line.run(work)
+    return await connections.run(work)
 
 
-async def forget_blobs(line: ConnectionRunner, places: Sequence[str]) -> None:
+async def delete_blob_records(connections: ConnectionRunner, blob_keys: Sequence[str]) -> None:
     async def work(connection: AsyncConnection[tuple[Any, ...]]) -> None:
-        await connection.execute(query("blobs_gone"), {"places": list(places)})
+        await connection.execute(query("blobs_deleted"), {"blob_keys": list(blob_keys)})
 
-    await line.run(work)
+    await connections.run(work)

@@ -14,7 +14,7 @@ from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from posthouse.core.payload import parse_json
-from posthouse.errors import NoDatabase
+from posthouse.errors import DatabaseRequired
 from posthouse.storage.queries import Db, query
 
 T = TypeVar("T")
@@ -63,13 +63,15 @@ async def _set_up(connection: AsyncConnection[Any]) -> None:
         connection.prepare_threshold = None
 
 
-async def connect_async(url: str, name: str) -> AsyncConnection[tuple[Any, ...]]:
+async def connect_async(
+    url: str, name: str, kind: type[AsyncConnection[tuple[Any, ...]]] = AsyncConnection
+) -> AsyncConnection[tuple[Any, ...]]:
     """Open a connection.
 
     Cancellation waits for the handshake: an abandoned handshake leaves its backend in authentication, where
     it blocks every DROP DATABASE for a minute.
     """
-    connecting = asyncio.ensure_future(_connect(url, name))
+    connecting = asyncio.ensure_future(_connect(url, name, kind))
     try:
         return await asyncio.shield(connecting)
     except asyncio.CancelledError:
@@ -79,8 +81,10 @@ async def connect_async(url: str, name: str) -> AsyncConnection[tuple[Any, ...]]
         raise
 
 
-async def _connect(url: str, name: str) -> AsyncConnection[tuple[Any, ...]]:
-    connection = await AsyncConnection.connect(url, **_options(name))
+async def _connect(
+    url: str, name: str, kind: type[AsyncConnection[tuple[Any, ...]]]
+) -> AsyncConnection[tuple[Any, ...]]:
+    connection = await kind.connect(url, **_options(name))
     try:
         await _set_up(connection)
     except BaseException:
@@ -100,7 +104,7 @@ def connect_sync(url: str, name: str) -> Connection[tuple[Any, ...]]:
     return connection
 
 
-async def behind_pooler(connection: AsyncConnection[Any]) -> bool:
+async def is_pooled(connection: AsyncConnection[Any]) -> bool:
     """Return whether a pooler is between this connection and Postgres.
 
     A pooler answers the handshake itself, so the process id that it reported is not the backend's.
@@ -129,7 +133,7 @@ class ReconnectingConnection:
     async def connection(self) -> AsyncConnection[tuple[Any, ...]]:
         """Return the connection, opened if necessary; raise OperationalError if Postgres is down."""
         if self._connection is None or self._connection.closed or self._connection.broken:
-            await self._discard()
+            await self._close()
             self._connection = await connect_async(self._url, self._name)
         return self._connection
 
@@ -140,14 +144,14 @@ class ReconnectingConnection:
                 return await work(await self.connection())
             except psycopg.OperationalError:
                 if self._connection is not None and self._connection.broken:
-                    await self._discard()
+                    await self._close()
                 raise
 
     async def close(self) -> None:
         async with self._lock:
-            await self._discard()
+            await self._close()
 
-    async def _discard(self) -> None:
+    async def _close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
@@ -165,19 +169,19 @@ class HandlerPools:
         self._sync: ConnectionPool[Connection[tuple[Any, ...]]] | None = None
         self._lock = threading.Lock()
 
-    async def for_loop(self) -> AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]]:
+    async def async_pool(self) -> AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]]:
         if self._async is None:
             self._async = AsyncConnectionPool(
-                self._reachable(), min_size=0, max_size=MAX_SIZE, open=False, **pool_options("handlers")
+                self._require_url(), min_size=0, max_size=MAX_SIZE, open=False, **pool_options("handlers")
             )
             await self._async.open()
         return self._async
 
-    def for_threads(self) -> ConnectionPool[Connection[tuple[Any, ...]]]:
+    def sync_pool(self) -> ConnectionPool[Connection[tuple[Any, ...]]]:
         with self._lock:
             if self._sync is None:
                 self._sync = ConnectionPool(
-                    self._reachable(),
+                    self._require_url(),
                     min_size=0,
                     max_size=MAX_SIZE,
                     open=True,
@@ -185,9 +189,9 @@ class HandlerPools:
                 )
             return self._sync
 
-    def _reachable(self) -> str:
+    def _require_url(self) -> str:
         if self._url is None:
-            raise NoDatabase(
+            raise DatabaseRequired(
                 "job.commit(), job.step_commit() and job.transaction() need the database, but this worker is "
                 "remote and has no database connection. Return a result, use job.step(), or run this kind of "
                 "job on a worker that has the database"
@@ -209,7 +213,7 @@ async def tenant_transaction(connection: Db, tenant: str | None, *, seconds: flo
     """
     async with connection.transaction():
         await connection.execute(
-            query("see_as"),
+            query("tenant_transaction"),
             {"tenant": tenant, "role": "posthouse_tenant", "milliseconds": int(seconds * 1000)},
         )
         yield connection

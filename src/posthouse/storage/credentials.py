@@ -25,7 +25,7 @@ async def store_key(
     may_announce: bool,
     expires_at: datetime | None,
     actor: str,
-    most: int,
+    limit: int,
 ) -> UUID:
     key_id = new_id()
     fields: dict[str, Any] = {
@@ -39,7 +39,7 @@ async def store_key(
         "expires_at": None if expires_at is None else expires_at.isoformat(),
     }
     with translate_errors():
-        await call(connection, "create_key", key=json.dumps(fields), hash=digest, actor=actor, most=most)
+        await call(connection, "create_key", key=json.dumps(fields), hash=digest, actor=actor, limit=limit)
     return key_id
 
 
@@ -75,4 +75,4 @@ async def find_session(connection: Db, digest: bytes) -> dict[str, Any] | None:
 
 
 async def close_session(connection: Db, digest: bytes) -> None:
-    await connection.execute(query("session_close"), {"hash": digest})
+    await connection.execute(query("session_delete"), {"hash": digest})

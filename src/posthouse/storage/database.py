@@ -57,17 +57,19 @@ def isolated_database_url(settings: Settings) -> str:
 
 async def awaited_database_url(settings: Settings) -> str:
     """Return the URL as isolated_database_url does; wait for a database that is down or restarting."""
-    return await patiently("connect to Postgres", lambda: asyncio.to_thread(isolated_database_url, settings))
+    return await retry_startup(
+        "connect to Postgres", lambda: asyncio.to_thread(isolated_database_url, settings)
+    )
 
 
 def embedded_server(data_dir: Path, report: Callable[[str], None] | None = None) -> EmbeddedPostgres:
     """Return the embedded server of this directory, migrated. ``report`` receives the progress."""
-    from posthouse.storage.embedded import ensure  # noqa: PLC0415 - an optional dependency
+    from posthouse.storage.embedded import attach_server  # noqa: PLC0415 - an optional dependency
 
     with _lock:
         server = _servers.get(data_dir)
         if server is None:
-            server = _servers[data_dir] = ensure(data_dir, report=report)
+            server = _servers[data_dir] = attach_server(data_dir, report=report)
             atexit.register(close_embedded)  # a script must not leave a server behind
             if report is not None:
                 report("migrating")
@@ -100,12 +102,12 @@ def close_embedded() -> None:
 _log = logging.getLogger("posthouse")
 
 T = TypeVar("T")
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0
-_REFUSED = {"28000", "28P01", "3D000"}
+FIRST_PAUSE, MAX_PAUSE = 0.5, 5.0
+_PERMANENT_SQLSTATES = {"28000", "28P01", "3D000"}
 """invalid_authorization_specification, invalid_password, invalid_catalog_name."""
 _READ_ONLY = "25006"
 """read_only_sql_transaction: the server is a standby, as during a failover."""
-_REFUSAL = re.compile(
+_PERMANENT_MESSAGE = re.compile(
     r"authentication failed|no pg_hba\.conf entry|no password supplied"
     r"|(database|role) \"[^\"]*\" does not exist|is not permitted to log in"
     r"|invalid .*(option|value|port)|certificate"
@@ -113,25 +115,25 @@ _REFUSAL = re.compile(
 """A failed connection has no SQLSTATE, only a message of the server or of libpq."""
 
 
-def passes_by_itself(error: BaseException) -> bool:
+def is_temporary(error: BaseException) -> bool:
     """Return whether a retry can succeed: a restart, a lock timeout, a server that is not up yet.
 
     A wrong password, an unknown database or an invalid definition is a permanent error.
     """
     if isinstance(error, DatabaseUnavailable):
-        return error.__cause__ is None or passes_by_itself(error.__cause__)
+        return error.__cause__ is None or is_temporary(error.__cause__)
     if isinstance(error, ServerUnavailable):
         return True
     if not isinstance(error, psycopg.Error):
         return False
     if error.sqlstate is not None:
-        temporary = isinstance(error, psycopg.OperationalError) and error.sqlstate not in _REFUSED
+        temporary = isinstance(error, psycopg.OperationalError) and error.sqlstate not in _PERMANENT_SQLSTATES
         return temporary or error.sqlstate == _READ_ONLY
-    return isinstance(error, psycopg.OperationalError) and not _REFUSAL.search(str(error))
+    return isinstance(error, psycopg.OperationalError) and not _PERMANENT_MESSAGE.search(str(error))
 
 
-async def patiently(step: str, attempt: Callable[[], Awaitable[T]]) -> T:
-    """Run a start-up step until it succeeds. Raises permanent errors (see passes_by_itself)."""
+async def retry_startup(step: str, attempt: Callable[[], Awaitable[T]]) -> T:
+    """Run a start-up step until it succeeds. Raises permanent errors (see is_temporary)."""
     failures = 0
     while True:
         try:
@@ -142,8 +144,8 @@ async def patiently(step: str, attempt: Callable[[], Awaitable[T]]) -> T:
         await asyncio.sleep(pause)
 
 
-def patiently_sync(step: str, attempt: Callable[[], T]) -> T:
-    """Run a start-up step as patiently does, without an event loop."""
+def retry_startup_sync(step: str, attempt: Callable[[], T]) -> T:
+    """Run a start-up step as retry_startup does, without an event loop."""
     failures = 0
     while True:
         try:
@@ -156,8 +158,8 @@ def patiently_sync(step: str, attempt: Callable[[], T]) -> T:
 
 def _pause(step: str, error: Exception, failures: int) -> float:
     """Log the failure and return the seconds until the next attempt, or raise the error."""
-    if not passes_by_itself(error):
+    if not is_temporary(error):
         raise error
-    pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 16))
+    pause = min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 16))
     _log.warning("start-up failed, retrying in %g s step=%r: %s", pause, step, " ".join(str(error).split()))
     return pause

@@ -24,7 +24,6 @@ from posthouse.errors import (
     InvalidTrigger,
     PosthouseError,
     SchemaError,
-    TenantNotFound,
     TooManyKeys,
 )
 
@@ -40,7 +39,6 @@ BY_SQLSTATE: dict[str, type[PosthouseError]] = {
     "PH017": Forbidden,
     "PH020": InvalidKey,
     "PH021": InvalidTenant,
-    "PH022": TenantNotFound,
     "PH023": TooManyKeys,
     "PH024": DefinitionExists,
     "22P02": InvalidPayload,  # invalid_text_representation
@@ -63,11 +61,11 @@ def to_posthouse_error(error: Exception) -> PosthouseError | None:
     kind = BY_SQLSTATE.get(state or "")
     if kind is None:
         return None
-    told = str(error).partition("\nCONTEXT:")[0]
+    message = str(error).partition("\nCONTEXT:")[0]
     if kind is SchemaError:  # the schema of Posthouse, or of the application
-        told = told.partition("\n")[0]
-        return SchemaError(f"the schema is missing or too old ({told}): run `posthouse migrate`")
-    return kind(told)
+        message = message.partition("\n")[0]
+        return SchemaError(f"the schema is missing or too old ({message}): run `posthouse migrate`")
+    return kind(message)
 
 
 @contextmanager

@@ -83,10 +83,10 @@ class Leases:
         self._asked: tuple[UUID, float] | None = None
 
     @classmethod
-    def over(cls, line: ConnectionRunner, worker_id: UUID, lease_seconds: float) -> Self:
+    def over(cls, connections: ConnectionRunner, worker_id: UUID, lease_seconds: float) -> Self:
         """Return leases for a remote worker, on connections that the server shares."""
         leases = cls("", worker_id, lease_seconds)
-        leases._claims = leases._reports = leases._wakeups = line
+        leases._claims = leases._reports = leases._wakeups = connections
         return leases
 
     async def close(self) -> None:
@@ -96,24 +96,24 @@ class Leases:
 
     async def backend_pids(self) -> list[int]:
         """The backend pids of the two connections."""
-        lines = [line for line in (self._claims, self._reports) if isinstance(line, ReconnectingConnection)]
-        return [(await line.connection()).info.backend_pid for line in lines]
+        own = [each for each in (self._claims, self._reports) if isinstance(each, ReconnectingConnection)]
+        return [(await each.connection()).info.backend_pid for each in own]
 
     async def claim(
         self,
         queues: Sequence[str],
         kinds: Sequence[str],
         limit: int,
-        marks: Mapping[int, int],
+        lane_cursors: Mapping[int, int],
         *,
-        careful: bool,
-        offers: Sequence[str] = (),
-        served: Mapping[str, float] | None = None,
-        patience: float = 20.0,
-        least: int = 0,
+        allow_suspect: bool,
+        capabilities: Sequence[str] = (),
+        tenant_usage: Mapping[str, float] | None = None,
+        preference_wait: float = 20.0,
+        min_jobs: int = 0,
         token: UUID | None = None,
     ) -> Claim:
-        """Claim up to ``limit`` jobs, or none if fewer than ``least`` can start.
+        """Claim up to ``limit`` jobs, or none if fewer than ``min_jobs`` can start.
 
         After a lost connection, the next call returns the jobs that the lost call claimed.
         """
@@ -130,19 +130,19 @@ class Leases:
             "kinds": _text_array(kinds),
             "limit": limit,
             "lease": self.lease_seconds,
-            "lanes": _array(map(str, marks)),
-            "marks": _array(map(str, marks.values())),
-            "careful": careful,
-            "offers": _text_array(offers),
-            "tenants": _text_array(served or ()),
-            "served": _array(map(str, (served or {}).values())),
-            "patience": patience,
-            "least": least,
+            "lanes": _array(map(str, lane_cursors)),
+            "lane_cursors": _array(map(str, lane_cursors.values())),
+            "allow_suspect": allow_suspect,
+            "capabilities": _text_array(capabilities),
+            "tenants": _text_array(tenant_usage or ()),
+            "tenant_usage": _array(map(str, (tenant_usage or {}).values())),
+            "preference_wait": preference_wait,
+            "min_jobs": min_jobs,
         }
         return await self._fetch(query("claim"), parameters, token, time.monotonic())
 
     async def ready_batches(
-        self, queues: Sequence[str], sizes: Mapping[str, int], marks: Mapping[int, int]
+        self, queues: Sequence[str], sizes: Mapping[str, int], lane_cursors: Mapping[int, int]
     ) -> list[ReadyBatch]:
         """Return which of these batch kinds, given with their batch sizes, have ready jobs."""
         parameters = {
@@ -150,8 +150,8 @@ class Leases:
             "queues": _text_array(queues),
             "kinds": _text_array(sizes),
             "sizes": _array(map(str, sizes.values())),
-            "lanes": _array(map(str, marks)),
-            "marks": _array(map(str, marks.values())),
+            "lanes": _array(map(str, lane_cursors)),
+            "lane_cursors": _array(map(str, lane_cursors.values())),
         }
 
         async def work(connection: AsyncConnection[tuple[Any, ...]]) -> list[ReadyBatch]:
@@ -180,9 +180,9 @@ class Leases:
             self._asked = (token, asked_at)
             raise
 
-    async def claim_rules(self) -> tuple[dict[str, float], bool]:
+    async def claim_settings(self) -> tuple[dict[str, float], bool]:
         """Return the tenant weights other than 1, and whether any limit has a rate."""
-        row = await self._ask(query("claim_rules"), {})
+        row = await self._ask(query("claim_settings"), {})
         return (row[0] or {}, row[1]) if row else ({}, False)
 
     async def next_token(self, queues: Sequence[str], kinds: Sequence[str]) -> float | None:
@@ -220,11 +220,11 @@ class Leases:
         parameters: list[Any] = [
             _array(report.id for report in reports),
             _array(report.token for report in reports),
-            _unless_empty([report.result for report in reports]),
-            _unless_empty([report.output for report in reports]),
+            _none_if_all_null([report.result for report in reports]),
+            _none_if_all_null([report.output for report in reports]),
         ]
         if any(report.followups for report in reports):
-            parameters.append([report.followups for report in reports])
+            parameters.append(_text_array(report.followups for report in reports))
             return list(await self._report(query("succeed_with"), parameters))
         return list(await self._report(query("succeed"), parameters))
 
@@ -233,18 +233,18 @@ class Leases:
         parameters = [
             _array(report.id for report in reports),
             _array(report.token for report in reports),
-            [report.event for report in reports],
-            [report.outcome for report in reports],
+            _text_array(report.event for report in reports),
+            _text_array(report.outcome for report in reports),
             [report.delay for report in reports],
-            [
+            _text_array(
                 None if report.error is None else encode_result(report.error, ERROR_LIMIT)
                 for report in reports
-            ],
-            _unless_empty([report.output for report in reports]),
+            ),
+            _none_if_all_null([report.output for report in reports]),
         ]
         return list(await self._report(query("settle"), parameters))
 
-    async def announce(
+    async def register(
         self,
         worker: Mapping[str, Any],
         definitions: Sequence[Mapping[str, Any]],
@@ -267,7 +267,7 @@ class Leases:
             "id": self.worker_id,
         }
         row["offline_after"] = offline_default(row.pop("heartbeat_seconds"), row.pop("lease_seconds"))
-        for name in ("capabilities", "metadata"):
+        for name in ("capability_details", "metadata"):
             row[name] = json.dumps(row[name])
 
         code = {
@@ -295,7 +295,7 @@ class Leases:
     async def definitions_since(self, digest: str) -> tuple[str, list[str]] | None:
         """Return all definitions and their digest; None if the digest is unchanged.
 
-        The definitions are JSON texts, as the statement definition_rules returns them.
+        The definitions are JSON texts, as the statement definitions_by_kind returns them.
         """
 
         async def work(connection: AsyncConnection[tuple[Any, ...]]) -> tuple[str, list[str]] | None:
@@ -303,16 +303,16 @@ class Leases:
             now = str(row[0]) if row else ""
             if now == digest:
                 return None
-            cursor = await connection.execute(query("definition_rules"), ("null",))
+            cursor = await connection.execute(query("definitions_by_kind"), ("null",))
             return now, [found[0] for found in await cursor.fetchall()]
 
         return await self._reports.run(work)
 
-    async def serve(self, queues: Sequence[str], kinds: Sequence[str]) -> None:
+    async def update_subscription(self, queues: Sequence[str], kinds: Sequence[str]) -> None:
         """Store the queues and kinds that this worker serves from now on."""
-        await self._report(query("worker_serves"), (list(queues), list(kinds), self.worker_id))
+        await self._report(query("worker_update_queues"), (list(queues), list(kinds), self.worker_id))
 
-    async def sign_off(self) -> None:
+    async def deregister(self) -> None:
         await self._report(calling("sign_off", "worker"), {"worker": self.worker_id})
 
     async def end_worker(
@@ -348,28 +348,31 @@ def _array(values: Iterable[str]) -> str:
     return "{" + ",".join(values) + "}"
 
 
-def _text_array(texts: Iterable[str]) -> str:
-    return _array('"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' for text in texts)
+def _text_array(texts: Iterable[str | None]) -> str:
+    return _array(
+        "null" if text is None else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        for text in texts
+    )
 
 
-def _unless_empty(texts: list[str | None]) -> list[str | None] | None:
+def _none_if_all_null(texts: list[str | None]) -> str | None:
     """Return None if all values are empty, as in most batches, so that nothing is sent."""
-    return texts if any(text is not None for text in texts) else None
+    return _text_array(texts) if any(text is not None for text in texts) else None
 
 
-class HeartbeatConnection:
+class PostgresHeartbeatConnection:
     def __init__(self, connection: Connection[Any], worker_id: UUID, lease_seconds: float) -> None:
         self._connection = connection
         self._worker_id = worker_id
         self._lease_seconds = lease_seconds
-        self.watched = self._watch()
+        self.holds_liveness_lock = self._watch()
 
     def _watch(self) -> bool:
         """Take the liveness lock, unless a pooler would share the session."""
         backend = self._connection.execute("select pg_backend_pid()").fetchone()
         if not backend or backend[0] != self._connection.info.backend_pid:
             return False
-        self._connection.execute(calling("watch", "worker"), {"worker": self._worker_id})
+        self._connection.execute(calling("take_liveness_lock", "worker"), {"worker": self._worker_id})
         return True
 
     def beat(self, ids: Sequence[str], tokens: Sequence[str]) -> list[tuple[str, str]]:
@@ -386,6 +389,8 @@ class HeartbeatConnection:
 
 
 @contextmanager
-def heartbeat_connection(url: str, worker_id: UUID, lease_seconds: float) -> Iterator[HeartbeatConnection]:
+def heartbeat_connection(
+    url: str, worker_id: UUID, lease_seconds: float
+) -> Iterator[PostgresHeartbeatConnection]:
     with connect_sync(url, "heartbeat") as connection:
-        yield HeartbeatConnection(connection, worker_id, lease_seconds)
+        yield PostgresHeartbeatConnection(connection, worker_id, lease_seconds)

@@ -80,8 +80,12 @@ LOCK_TIMEOUT = "100ms"
 Later transactions queue behind the migration for as long. Shorter than deadlock_timeout, so that a deadlock
 ends the migration and not a job.
 """
-TRIES = 120
+LOCK_ATTEMPTS = 120
 TRY_PAUSE = 0.5
+_UNRELEASED = (
+    "the schema posthouse was created by an unreleased version of Posthouse and cannot be migrated: "
+    "use another database or --data-dir, or drop the schema and its jobs (drop schema posthouse cascade)"
+)
 _NOT_REPLACEABLE = (psycopg.errors.InvalidFunctionDefinition, psycopg.errors.InvalidTableDefinition)
 """Raised for a function with another return type and a view with other columns."""
 
@@ -134,10 +138,10 @@ def migrate(connection: Connection[Any]) -> list[Migration]:
             tries += 1
             if connection.info.transaction_status != TransactionStatus.IDLE:  # the caller's transaction
                 raise
-            if tries == TRIES:
+            if tries == LOCK_ATTEMPTS:
                 raise SchemaError(
-                    f"the migration found a table locked in each of {TRIES} tries: end the transaction that "
-                    "uses the table (see pg_stat_activity) and run `posthouse migrate` again"
+                    f"the migration found a table locked in each of {LOCK_ATTEMPTS} attempts: end the "
+                    "transaction that uses the table (see pg_stat_activity) and run `posthouse migrate` again"
                 ) from error
         time.sleep(TRY_PAUSE)
 
@@ -148,6 +152,8 @@ def _migrate(connection: Connection[Any]) -> list[Migration]:
     if version.number > migrations()[-1].number:
         check_schema(connection)
         return []
+    if version.number:
+        _check_applied(connection)
     missing = [migration for migration in migrations() if migration.number > version.number]
     if missing or _functions_are_older(connection):
         connection.execute(query("migration_settings"), {"lock_timeout": LOCK_TIMEOUT})
@@ -169,12 +175,16 @@ def _functions_are_older(connection: Connection[Any]) -> bool:
 
 def _create_ledger(connection: Connection[Any]) -> None:
     try:
-        connection.execute(query("schema_ledger"))
+        connection.execute(query("schema_create"))
     except psycopg.errors.DuplicateTable as error:
-        raise SchemaError(
-            "the schema posthouse was created by an unreleased version of Posthouse and cannot be migrated: "
-            "use another database, or drop the schema and its jobs (drop schema posthouse cascade)"
-        ) from error
+        raise SchemaError(_UNRELEASED) from error
+
+
+def _check_applied(connection: Connection[Any]) -> None:
+    """Raise SchemaError if a migration was applied with other statements than this code has."""
+    digests = dict(connection.execute(query("migrations_applied")).fetchall())
+    if any(digests.get(item.number, item.digest) != item.digest for item in migrations()):
+        raise SchemaError(_UNRELEASED)
 
 
 def _apply(connection: Connection[Any], missing: Sequence[Migration]) -> None:
@@ -182,7 +192,7 @@ def _apply(connection: Connection[Any], missing: Sequence[Migration]) -> None:
     _define(connection, base_functions())
     for migration in missing:
         connection.execute(migration.text)
-        record = (migration.number, migration.name, migration.lowest_code)
+        record = (migration.number, migration.name, migration.lowest_code, migration.digest)
         connection.execute(query("migration_record"), record)
     _define(connection, functions())
     after = dict(connection.execute(query("functions_list")).fetchall())
@@ -212,9 +222,19 @@ def _define(connection: Connection[Any], definitions: Sequence[Definition]) -> N
 
 def _remove(connection: Connection[Any], item: Definition) -> None:
     if item.kind == "view":
-        connection.execute(sql.SQL("drop view {}").format(sql.Identifier(*item.name.split("."))))
+        _drop_view(connection, item.name)
     else:
         connection.execute(query("functions_rename"), (item.name.removeprefix("posthouse."),))
+
+
+def _drop_view(connection: Connection[Any], name: str) -> None:
+    try:
+        connection.execute(sql.SQL("drop view {}").format(sql.Identifier(*name.split("."))))
+    except psycopg.errors.DependentObjectsStillExist as error:
+        raise SchemaError(
+            f"the view {name} has other columns in this version, but {error.diag.message_detail}: drop what "
+            "depends on it, run `posthouse migrate`, and create it again"
+        ) from error
 
 
 def apply_app_schema(connection: Connection[Any], name: str, text: str) -> bool:
@@ -252,13 +272,13 @@ def _run(connection: Connection[Any], name: str, text: str) -> None:
     except psycopg.OperationalError:
         raise
     except psycopg.Error as error:
-        told = str(error).partition("\nCONTEXT:")[0]
-        raise SchemaError(f"{name} failed: {told}") from error
+        message = str(error).partition("\nCONTEXT:")[0]
+        raise SchemaError(f"{name} failed: {message}") from error
 
 
 def check_tenant_isolation(connection: Connection[Any]) -> None:
     """Raise if row-level security would not separate tenants."""
-    row = connection.execute(calling("unguarded")).fetchone()
+    row = connection.execute(calling("missing_isolation")).fetchone()
     if row is not None and row[0] is not None:
         user = connection.info.user
         raise ConfigurationError(

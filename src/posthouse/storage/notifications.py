@@ -13,7 +13,7 @@ from uuid import UUID
 import psycopg
 from psycopg import AsyncConnection, Notify, sql
 
-from posthouse.storage.connections import ReconnectingConnection, behind_pooler, connect_async
+from posthouse.storage.connections import ReconnectingConnection, connect_async, is_pooled
 from posthouse.storage.queries import Db, query
 from posthouse.waiting import Backoff
 
@@ -59,7 +59,7 @@ class NotificationListener:
     async def _listen(self) -> None:
         try:
             async with await connect_async(self._url, self._name) as connection:
-                if await behind_pooler(connection):
+                if await is_pooled(connection):
                     self.is_supported = False
                     return
                 await listen(connection, *self._channels)
@@ -112,7 +112,7 @@ class WakeupRequests:
     """Requests for wakeups: enqueue notifies only queues with one. Those made by ``request`` expire."""
 
     def __init__(self, url: str, *, seconds: float) -> None:
-        self._line = ReconnectingConnection(url, "server wakeups")
+        self._connection = ReconnectingConnection(url, "server wakeups")
         self._seconds = seconds
         self._until: dict[str, float] = {}
         self._held: set[str] = set()
@@ -124,7 +124,7 @@ class WakeupRequests:
         self._until.update(dict.fromkeys(queues, time.monotonic() + self._seconds))
         lost = self._held_on is None or self._held_on.closed
         if lost or not self._held.issuperset(queues):
-            await self._line.run(self._hold)
+            await self._connection.run(self._hold)
 
     async def replace(self, queues: set[str]) -> bool:
         """Request wakeups for exactly these queues, until the next call. Return whether some are new."""
@@ -133,7 +133,7 @@ class WakeupRequests:
             return False
         self._until = dict.fromkeys(queues, math.inf)
         added = lost or not self._held.issuperset(queues)
-        await self._line.run(self._hold)
+        await self._connection.run(self._hold)
         return added
 
     async def _hold(self, connection: AsyncConnection[tuple[Any, ...]]) -> None:
@@ -148,11 +148,11 @@ class WakeupRequests:
         self._held = set(self._until)
 
     async def close(self) -> None:
-        await self._line.close()
+        await self._connection.close()
 
 
 POLL_SECONDS = 0.25
-LISTENING_SECONDS = 2.0
+MAX_WAIT_SECONDS = 2.0
 
 
 class LogFollower:
@@ -162,7 +162,7 @@ class LogFollower:
         self._listening = False
 
     async def __aenter__(self) -> Self:
-        if await behind_pooler(self._connection):
+        if await is_pooled(self._connection):
             return self
         await listen(self._connection, "posthouse_log", "posthouse_ended")
         await self._connection.execute(query("log_follow"), {"id": self._job_id})
@@ -185,7 +185,7 @@ class LogFollower:
         if not self._listening:
             await asyncio.sleep(POLL_SECONDS)
             return
-        deadline = time.monotonic() + LISTENING_SECONDS
+        deadline = time.monotonic() + MAX_WAIT_SECONDS
         while (left := deadline - time.monotonic()) > 0:
             async for notification in self._connection.notifies(timeout=left, stop_after=1):
                 if str(self._job_id) in notification.payload:

@@ -1,8 +1,10 @@
 """Run statements and functions of the engine, and map their rows to types.
 
 The statements are in sql/, one file for each family. A statement begins with ``-- name: jobs_by_ids`` and a
-comment that states its purpose, and ends before the next one. A call of a single function needs no
-statement: ``call(connection, "pause_queue", name="mail")`` casts each value to the type of its parameter.
+comment that states its purpose, and ends before the next one. Text that several statements of a file share
+is a fragment above the first of them: ``-- fragment: filters`` replaces ``@filters@``. A call of a single
+function needs no statement: ``call(connection, "pause_queue", name="mail")`` casts each value to the type of
+its parameter.
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ Db: TypeAlias = AsyncConnection[Any]
 T = TypeVar("T")
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_FRAGMENT = re.compile(
+    r"^-- fragment: (\w+)\n(?:--[^\n]*\n)*(.*?)(?=^-- fragment:|\Z)", re.MULTILINE | re.DOTALL
+)
 _LINE_COMMENT = re.compile(r"--[^\n]*")
 _PARAMETER = re.compile(r"(?:'[^']*'|\([^()]*\)|[^,'()])+")
 _SIGNATURE = re.compile(
@@ -41,12 +46,19 @@ def statements() -> dict[str, str]:
     """Return all statements by name."""
     found: dict[str, str] = {}
     for file in sorted((files("posthouse.storage") / "sql").iterdir(), key=lambda file: file.name):
-        _, *parts = _NAME.split(file.read_text())
+        head, *parts = _NAME.split(file.read_text())
+        fragments = {f"@{name}@": text.strip() for name, text in _FRAGMENT.findall(head)}
         for name, text in zip(parts[::2], parts[1::2], strict=True):
             if name in found:
                 raise ValueError(f"{file.name}: two statements are named {name}")
-            found[name] = expand_columns(text.strip())
+            found[name] = expand_columns(_insert(fragments, text.strip()))
     return found
+
+
+def _insert(fragments: dict[str, str], text: str) -> str:
+    for mark, fragment in fragments.items():
+        text = text.replace(mark, fragment)
+    return text
 
 
 @cache
@@ -69,7 +81,7 @@ async def fetch_with_generic_plan(
     connection: Db, name: str, row_type: type[T], /, **parameters: Any
 ) -> list[T]:
     """Return the rows of a statement whose generic plan is kept. Must run in a transaction."""
-    await connection.execute(query("plans_kept"))
+    await connection.execute(query("generic_plans"))
     async with connection.cursor(row_factory=class_row(row_type)) as cursor:
         await cursor.execute(query(name), parameters, prepare=True)
         return await cursor.fetchall()

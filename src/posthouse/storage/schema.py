@@ -47,7 +47,7 @@ LISTS = {
     # The additional columns of a running job, which it keeps when it has ended.
     "attempt": (
         "lane", "position", "token", "worker_id", "attempt_started_at", "lease_expires_at",
-        "cancel_requested_at", "slots", "progress_at",
+        "cancel_requested_at",
     ),
     # The columns of jobs that a client copies into ready.
     "plain": (
@@ -57,14 +57,15 @@ LISTS = {
     ),
     # The columns that lists of jobs show.
     "listed": (
-        "id", "tenant_id", "kind", "queue", "status", "place", "priority", "correlation_id",
+        "id", "tenant_id", "kind", "queue", "status", "job_table", "priority", "correlation_id",
         "subject", "source", "scheduled_for", "queued_at", "started_at", "attempt_started_at",
         "finished_at", "attempt_count", "max_attempts", "worker_id", "progress_percent",
         "current_step", "blockers", "last_error",
     ),
-    # The columns of the view posthouse.jobs.
+    # The columns of the view posthouse.jobs. Add new ones at the end: a view on which views of users depend
+    # cannot be dropped and created again.
     "view": (
-        "id", "tenant_id", "kind", "queue", "status", "place", "priority", "payload", "dedupe_key",
+        "id", "tenant_id", "kind", "queue", "status", "job_table", "priority", "payload", "dedupe_key",
         "order_key", "correlation_id", "subject", "source", "source_ref", "parent_id", "depends_on",
         "limit_key", "requires", "prefers", "scheduled_for", "queued_at", "started_at",
         "attempt_started_at", "finished_at", "attempt_count", "max_attempts", "generation",
@@ -101,6 +102,7 @@ def _expand(match: re.Match[str]) -> str:
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql$")
 _LOWEST_CODE = re.compile(r"^-- Works with code from: (\d+\.\d+\.\d+)$", re.MULTILINE)
 _REQUIRED = re.compile(r"^-- Required by this code: (yes|no)$", re.MULTILINE)
+_LINE_COMMENT = re.compile(r"--[^\n]*")
 _STATEMENT = re.compile(
     r"(?P<comment>(?:^--[^\n]*\n)*)"
     r"(?P<text>^create or replace (?P<kind>function|view) (?P<name>posthouse\.\w+).*?;\n)(?=\n|\Z)",
@@ -117,6 +119,11 @@ class Migration:
     text: str
     lowest_code: str
     is_required: bool
+
+    @property
+    def digest(self) -> str:
+        """A hash of the statements; comments and white space do not count."""
+        return hashlib.sha256(" ".join(_LINE_COMMENT.sub("", self.text).split()).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

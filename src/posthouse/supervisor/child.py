@@ -15,9 +15,9 @@ from typing import IO, Any, Protocol
 from uuid import UUID
 
 from posthouse.commands.child import Child
-from posthouse.commands.warden import Warden
-from posthouse.supervisor.inside import STACKS
-from posthouse.worker.status import Status, shared_memory
+from posthouse.commands.guardian_client import GuardianClient
+from posthouse.supervisor.channel import STACKS
+from posthouse.worker.status import SharedStatus, shared_memory
 
 CHILD_CODE = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); from posthouse.cli.child import main; main()"
@@ -35,7 +35,7 @@ class Owner(Protocol):
 class WorkerChild:
     """A worker in its own process."""
 
-    def __init__(self, owner: Owner, number: int, spec: Mapping[str, Any], warden: Warden) -> None:
+    def __init__(self, owner: Owner, number: int, spec: Mapping[str, Any], guardian: GuardianClient) -> None:
         self._owner = owner
         self.number = number
         self.started_at = time.monotonic()
@@ -53,13 +53,13 @@ class WorkerChild:
         self._received = b""
         self._stacks: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process runs
         memory = shared_memory()
-        self.status = Status(memory)
+        self.status = SharedStatus(memory)
         self._socket, theirs = socket.socketpair()
         self._socket.setblocking(False)
         try:
             handed = [theirs.fileno(), memory, self._stacks.fileno()]
             argv = [sys.executable, "-c", CHILD_CODE, json.dumps(sys.path)]
-            self._child = Child(argv, handed, warden=warden, on_end=self._on_end)
+            self._child = Child(argv, handed, guardian=guardian, on_end=self._on_end)
         finally:
             theirs.close()
             os.close(memory)

@@ -53,8 +53,8 @@ def _thread_times(pid: int) -> dict[int, tuple[str, int]]:
     return found
 
 
-LONGEST_TICK = 1.0
-SHORTEST_TICK = 0.1
+MAX_TICK = 1.0
+MIN_TICK = 0.1
 
 
 def silence_limit(settings: Settings) -> float:
@@ -64,7 +64,7 @@ def silence_limit(settings: Settings) -> float:
     renews only leases that are older than half an interval.
     """
     lasts = settings.lease_seconds - 1.5 * settings.heartbeat_seconds
-    return max(0.85 * lasts - SAMPLE_SECONDS, 4 * SHORTEST_TICK)
+    return max(0.85 * lasts - SAMPLE_SECONDS, 4 * MIN_TICK)
 
 
 def tick_seconds(settings: Settings) -> float:
@@ -73,4 +73,4 @@ def tick_seconds(settings: Settings) -> float:
     The interval is a small share of the limit, so that a stuck child is killed before its leases expire: the
     supervisor may notice the start of the silence one tick late, and the end of the limit another tick late.
     """
-    return max(SHORTEST_TICK, min(LONGEST_TICK, silence_limit(settings) / 16))
+    return max(MIN_TICK, min(MAX_TICK, silence_limit(settings) / 16))

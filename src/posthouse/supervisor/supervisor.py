@@ -11,22 +11,22 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from posthouse.commands.child import how_it_ended
-from posthouse.commands.warden import Warden
+from posthouse.commands.child import describe_exit
+from posthouse.commands.guardian_client import GuardianClient
 from posthouse.errors import PosthouseError
 from posthouse.settings import Settings
 from posthouse.supervisor.child import WorkerChild
-from posthouse.supervisor.liveness import LONGEST_TICK, find_blockers, silence_limit, tick_seconds
+from posthouse.supervisor.liveness import MAX_TICK, find_blockers, silence_limit, tick_seconds
 from posthouse.waiting import Backoff
 from posthouse.worker.backend import REJECTED, UNREACHABLE, Backend
 from posthouse.worker.postgres import PostgresBackend
 
 _log = logging.getLogger("posthouse.supervisor")
-_UNSETTLED: tuple[type[Exception], ...] = (TimeoutError, *REJECTED)
+_SETTLE_ERRORS: tuple[type[Exception], ...] = (TimeoutError, *REJECTED)
 
 
-class Settling:
-    """The settling of a killed worker's jobs, in the database or through the server.
+class JobSettler:
+    """Settles the jobs of a killed worker, in the database or through the server.
 
     If settling fails, a keeper rescues the jobs.
     """
@@ -36,11 +36,11 @@ class Settling:
         self._crash_limit = crash_limit
 
     @classmethod
-    def direct(cls, url: str, settings: Settings) -> Settling:
+    def direct(cls, url: str, settings: Settings) -> JobSettler:
         return cls(lambda worker_id: PostgresBackend(url, worker_id, settings), settings.crash_limit)
 
     @classmethod
-    def remote(cls, settings: Settings) -> Settling:
+    def remote(cls, settings: Settings) -> JobSettler:
         from posthouse.worker.remote import HttpBackend  # noqa: PLC0415 - optional; imported before a stop
 
         return cls(lambda worker_id: HttpBackend(worker_id, settings), settings.crash_limit)
@@ -53,15 +53,15 @@ class Settling:
         leases = backend.leases()
         try:
             async with asyncio.timeout(within):
-                await self._persistently(leases.end_worker, blockers, error)
-        except _UNSETTLED as failure:
+                await self._retry_until_settled(leases.end_worker, blockers, error)
+        except _SETTLE_ERRORS as failure:
             reason = str(failure) or f"no answer within {within:g} s"
             _log.warning("jobs not settled, a keeper will rescue them: worker_id=%s: %s", worker_id, reason)
         finally:
             await leases.close()
             await backend.close()
 
-    async def _persistently(
+    async def _retry_until_settled(
         self, end: Callable[..., Any], blockers: Sequence[UUID] | None, error: Mapping[str, Any]
     ) -> None:
         backoff = Backoff()
@@ -90,17 +90,19 @@ class Supervisor:
     """The supervisor: starts the children, replaces those that end or are stuck, and stops them.
 
     ``spec`` defines what the children run: see posthouse.cli.child. The first child reports the settings of
-    the application, from which ``on_loaded`` creates the Settling; then the other children start.
+    the application, from which ``on_loaded`` creates the JobSettler; then the other children start.
     """
 
-    def __init__(self, spec: Mapping[str, Any], on_loaded: Callable[[Settings], Awaitable[Settling]]) -> None:
+    def __init__(
+        self, spec: Mapping[str, Any], on_loaded: Callable[[Settings], Awaitable[JobSettler]]
+    ) -> None:
         self._spec = spec
         self._on_loaded = on_loaded
-        self._settling: Settling | None = None
-        self._warden = Warden()
+        self._settler: JobSettler | None = None
+        self._guardian = GuardianClient()
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._gone = asyncio.Event()
+        self._all_ended = asyncio.Event()
         self._changed = asyncio.Event()
         self._stopping = False
         self._early_ends = 0
@@ -137,7 +139,7 @@ class Supervisor:
         return self.settings is not None and ready >= self.settings.process_count()
 
     def _add(self, number: int) -> None:
-        self.children.append(WorkerChild(self, number, self._spec, self._warden))
+        self.children.append(WorkerChild(self, number, self._spec, self._guardian))
 
     def _spawn(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(self._guarded(work))
@@ -169,7 +171,7 @@ class Supervisor:
                 child.is_leaving = True
                 if not self._stopping:
                     self._add(child.number)
-            case {"dismissed": _}:
+            case {"drained_by_operator": _}:
                 child.is_leaving = True
             case {"metrics": text}:
                 child.metrics = text
@@ -179,7 +181,7 @@ class Supervisor:
 
     async def _let_start(self, child: WorkerChild, settings: Settings) -> None:
         if self.settings is None:
-            self._settling = await self._on_loaded(settings)
+            self._settler = await self._on_loaded(settings)
             self.settings = settings
             self.ran_at = time.monotonic()  # the ticks before may exceed a short lease
             for number in range(2, settings.process_count() + 1):
@@ -193,7 +195,7 @@ class Supervisor:
             await asyncio.wait(asked, timeout=MEASURE_SECONDS)
         return [child.metrics for child in self.children if child.metrics]
 
-    def problems(self) -> list[str]:
+    def errors(self) -> list[str]:
         """Return the loops that are stuck, for the liveness probe. Can be called from any thread."""
         if self.settings is None:
             return []
@@ -209,7 +211,7 @@ class Supervisor:
         self.children.remove(child)
         if self._stopping:
             if not self.children:
-                self._gone.set()
+                self._all_ended.set()
         elif code > 0 and not self._was_ready:
             self.exit_code = code
             self.failed.set()
@@ -230,7 +232,7 @@ class Supervisor:
         if not child.is_killed:
             _log.warning(
                 "child process %s, replaced in %g s: worker=%s pid=%d%s",
-                how_it_ended(code),
+                describe_exit(code),
                 pause,
                 child.name,
                 child.pid,
@@ -246,16 +248,16 @@ class Supervisor:
     async def _watch(self) -> None:
         """Check all children at each tick."""
         while True:
-            tick = LONGEST_TICK if self.settings is None else tick_seconds(self.settings)
+            tick = MAX_TICK if self.settings is None else tick_seconds(self.settings)
             await asyncio.sleep(tick)
             self.ran_at = time.monotonic()
             for child in self.children:
-                reason = None if child.is_killed else self._trouble(child, tick)
+                reason = None if child.is_killed else self._reason_to_kill(child, tick)
                 if reason is not None:
                     child.is_killed = True
                     self._spawn(self._kill(child, reason))
 
-    def _trouble(self, child: WorkerChild, tick: float) -> str | None:
+    def _reason_to_kill(self, child: WorkerChild, tick: float) -> str | None:
         """Return why the child must be killed, or None."""
         now = time.monotonic()
         if self.settings is None or not child.is_ready:
@@ -304,15 +306,15 @@ class Supervisor:
             "traceback": child.stacks() or None,
         }
         child.close()
-        if child.worker_id is not None and self._settling is not None:
-            told = {name: value for name, value in error.items() if value is not None}
-            await self._settling.end_worker(child.worker_id, blockers, told, within=within)
+        if child.worker_id is not None and self._settler is not None:
+            fields = {name: value for name, value in error.items() if value is not None}
+            await self._settler.end_worker(child.worker_id, blockers, fields, within=within)
 
-    def hurry(self) -> None:
+    def release_jobs(self) -> None:
         """Cut the drain of stop() short."""
         for child in self.children:
-            child.send(hurry=True)
-        self._loop.call_later(STOP_SECONDS, self._gone.set)
+            child.send(release_jobs=True)
+        self._loop.call_later(STOP_SECONDS, self._all_ended.set)
 
     def drain_seconds(self) -> float:
         """Return how long running jobs may take after a stop; no job runs before the settings are known."""
@@ -332,7 +334,7 @@ class Supervisor:
         limit = STOP_SECONDS + drain
         if self.children:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._gone.wait(), limit)
+                await asyncio.wait_for(self._all_ended.wait(), limit)
         left = [self._end(child, [], "it did not stop", SETTLE_SECONDS) for child in list(self.children)]
         for child in self.children:
             _log.warning(
@@ -342,7 +344,7 @@ class Supervisor:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.to_thread(self._warden.close)
+        await asyncio.to_thread(self._guardian.close)
 
 
 def _settings(values: Mapping[str, Any]) -> Settings:

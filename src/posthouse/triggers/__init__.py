@@ -14,19 +14,25 @@ from posthouse.core.command.template import TemplateValues
 from posthouse.core.definition import payload_error_messages
 from posthouse.core.payload import encode_payload
 from posthouse.core.redaction import MASK
-from posthouse.core.template import is_fixed, masked_place
-from posthouse.core.trigger import SCHEDULE_FIELDS, checked_trigger, missing_fields, schedule_of
+from posthouse.core.trigger import (
+    SCHEDULE_FIELDS,
+    find_masked_value,
+    is_fixed,
+    missing_fields,
+    schedule_of,
+    validate_trigger,
+)
 from posthouse.errors import EventNotFound, InvalidTrigger, TriggerNotFound
 from posthouse.storage.definitions import load_rules
 from posthouse.storage.errors import translate_errors
 from posthouse.storage.queries import Db, call
-from posthouse.triggers.firing import EventSample, Fired, fire_trigger, trigger_row
-from posthouse.triggers.preview import Shown, TriggerPreview, preview_trigger
+from posthouse.triggers.firing import EventSample, FireResult, fire_trigger, trigger_row
+from posthouse.triggers.preview import PreviewInput, TriggerPreview, preview_trigger
 
 __all__ = [
     "EventSample",
-    "Fired",
-    "Shown",
+    "FireResult",
+    "PreviewInput",
     "TriggerPreview",
     "change_trigger",
     "create_trigger",
@@ -44,13 +50,13 @@ async def create_trigger(
 ) -> dict[str, Any]:
     """Create a trigger and return it as stored."""
     type_ = fields.get("trigger_type", "event" if "event_name" in fields else "schedule")
-    known = checked_trigger(fields, type_)
+    known = validate_trigger(fields, type_)
     for name in missing_fields(known, type_):
         raise InvalidTrigger(f"trigger.{name} is required for {type_} triggers")
     if type_ == "schedule":
         known.setdefault("timezone", "UTC")
         schedule_of(known)
-    _refuse_masks(known)
+    _reject_masks(known)
     await _check_fixed_payload(connection, known, tenant)
     with translate_errors():
         created: dict[str, Any] = await call(
@@ -70,10 +76,10 @@ async def change_trigger(
     old = await trigger_row(connection, trigger_id, tenant)
     if changes.get("trigger_type", old["type"]) != old["type"]:
         raise InvalidTrigger("the type of a trigger cannot be changed; delete it and create a new one")
-    known = checked_trigger(changes, old["type"])
+    known = validate_trigger(changes, old["type"])
     if known.keys() & SCHEDULE_FIELDS:
         schedule_of({**old, **known})
-    _refuse_masks(known)
+    _reject_masks(known)
     await _check_fixed_payload(connection, {**old, **known}, old["tenant_id"])
     with translate_errors():
         changed: dict[str, Any] | None = await call(
@@ -105,16 +111,16 @@ async def replay_event(
 ) -> None:
     """Match an event again, with all current triggers or with these."""
     wanted = None if triggers is None else list(triggers)
-    done = await call(connection, "replay_event", id=event_id, wanted=wanted, tenant=tenant, actor=actor)
+    done = await call(connection, "replay_event", id=event_id, trigger_ids=wanted, tenant=tenant, actor=actor)
     if not done:
         raise EventNotFound(f"event {event_id} does not exist")
 
 
-def _refuse_masks(fields: Mapping[str, Any]) -> None:
+def _reject_masks(fields: Mapping[str, Any]) -> None:
     """Reject masked values: saving a displayed trigger would overwrite the secret with the mask."""
-    if place := masked_place(fields.get("payload_template"), "trigger.payload_template"):
+    if path := find_masked_value(fields.get("payload_template"), "trigger.payload_template"):
         raise InvalidTrigger(
-            f"{place}: {MASK} is a masked secret: enter the value again, "
+            f"{path}: {MASK} is a masked secret: enter the value again, "
             "or omit payload_template to keep the stored one"
         )
 
@@ -125,8 +131,8 @@ async def _check_fixed_payload(connection: Db, trigger: Mapping[str, Any], tenan
     if not is_fixed(template):
         return
     for rules in await load_rules(connection, [trigger["definition_key"]]):
-        problems = payload_error_messages(
+        errors = payload_error_messages(
             rules, encode_payload(template, PAYLOAD_LIMIT), TemplateValues(tenant_id=tenant)
         )
-        if problems:
-            raise InvalidTrigger(f"invalid payload for {rules.key}: {'; '.join(problems)}")
+        if errors:
+            raise InvalidTrigger(f"invalid payload for {rules.key}: {'; '.join(errors)}")

@@ -13,10 +13,10 @@ from posthouse.core.command.template import TemplateValues
 from posthouse.core.definition import StoredDefinition
 from posthouse.core.ids import new_id
 from posthouse.core.trigger import (
+    build_payload,
     event_context,
     event_request,
     event_values,
-    filled,
     schedule_context,
     schedule_of,
     schedule_request,
@@ -37,7 +37,7 @@ async def trigger_row(connection: Db, trigger_id: UUID, tenant: str | None) -> d
     return found[0]
 
 
-LOOKED_AT = 500
+MAX_SCANNED = 500
 """Number of latest events that are searched for a match."""
 
 
@@ -55,7 +55,7 @@ class EventSample:
 
 
 @dataclass(frozen=True, slots=True)
-class Occasion:
+class TemplateContext:
     """The values for a payload template, and the attributes of the job."""
 
     context: dict[str, Any]
@@ -63,7 +63,7 @@ class Occasion:
 
 
 async def stored_event(connection: Db, event_id: UUID, tenant: str) -> EventSample:
-    found = await fetch(connection, "event_whole", EventSample, id=event_id, tenant=tenant)
+    found = await fetch(connection, "event_show", EventSample, id=event_id, tenant=tenant)
     if not found:
         raise EventNotFound(f"event {event_id} does not exist")
     return found[0]
@@ -71,12 +71,12 @@ async def stored_event(connection: Db, event_id: UUID, tenant: str) -> EventSamp
 
 async def latest_event(connection: Db, pattern: str, tenant: str) -> EventSample | None:
     found = await fetch(
-        connection, "event_latest", EventSample, pattern=pattern, tenant=tenant, looked_at=LOOKED_AT
+        connection, "event_latest", EventSample, pattern=pattern, tenant=tenant, max_scanned=MAX_SCANNED
     )
     return found[0] if found else None
 
 
-async def misfit(connection: Db, pattern: str, name: str) -> str | None:
+async def mismatch_reason(connection: Db, pattern: str, name: str) -> str | None:
     """Return why a trigger with this pattern does not match an event, or None if it does."""
     if await call(connection, "event_name_matches", pattern=pattern, name=name):
         return None
@@ -95,16 +95,16 @@ def event_fields(event: EventSample, now: datetime, tenant: str) -> dict[str, An
     }
 
 
-def by_event(fields: Mapping[str, Any], context: Any) -> Occasion:
-    return Occasion(event_context(fields, context), event_values(fields))
+def context_of_event(fields: Mapping[str, Any], context: Any) -> TemplateContext:
+    return TemplateContext(event_context(fields, context), event_values(fields))
 
 
-def by_time(trigger: Mapping[str, Any], nominal: datetime) -> Occasion:
+def context_of_schedule(trigger: Mapping[str, Any], nominal: datetime) -> TemplateContext:
     context = schedule_context(trigger, schedule_of(trigger), nominal, trigger.get("last_nominal_at"))
-    return Occasion(context, schedule_values(trigger, nominal))
+    return TemplateContext(context, schedule_values(trigger, nominal))
 
 
-def named(pattern: str) -> str:
+def require_single_event(pattern: str) -> str:
     """Return the event name of a pattern that matches a single event."""
     if "*" in pattern:
         raise InvalidTrigger(f"the pattern {pattern} matches several events; pass event_name or event_id")
@@ -112,7 +112,7 @@ def named(pattern: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fired:
+class FireResult:
     """The result of firing a trigger.
 
     ``overlap``: no job was created, because the previous one is still active and runs must not overlap.
@@ -125,7 +125,7 @@ class Fired:
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _FireRow:
     outcome: Literal["fired", "overlap"] | None
     reason: str | None
     job_id: UUID | None
@@ -140,7 +140,7 @@ async def fire_trigger(
     tenant: str | None = None,
     event: EventSample | None = None,
     event_id: UUID | None = None,
-) -> Fired:
+) -> FireResult:
     """Create the trigger's job now, whether or not it is enabled.
 
     An event trigger uses a stored event, or a sample event that no other trigger receives.
@@ -151,16 +151,16 @@ async def fire_trigger(
     if trigger["type"] == "schedule":
         if event is not None or event_id is not None:
             raise InvalidTrigger("this trigger is a schedule; run it without an event")
-        at_time = by_time(trigger, now)
-        payload = filled(trigger, at_time.context, _first(rules), at_time.values, payload_limit)
+        template = context_of_schedule(trigger, now)
+        payload = build_payload(trigger, template.context, _first(rules), template.values, payload_limit)
         request = schedule_request(trigger, now, payload, now)
         return await _fire(connection, trigger, request, actor, nominal=now)
     event = await _event(connection, trigger, event, event_id)
     fields = event_fields(event, now, trigger["tenant_id"])
-    on_event = by_event(fields, event.context)
-    payload = filled(trigger, on_event.context, _first(rules), on_event.values, payload_limit)
-    told = {"id": fields["id"]} if event.id else {**fields, "context": event.context}
-    return await _fire(connection, trigger, event_request(trigger, fields, payload), actor, event=told)
+    template = context_of_event(fields, event.context)
+    payload = build_payload(trigger, template.context, _first(rules), template.values, payload_limit)
+    sent = {"id": fields["id"]} if event.id else {**fields, "context": event.context}
+    return await _fire(connection, trigger, event_request(trigger, fields, payload), actor, event=sent)
 
 
 def _first(rules: list[StoredDefinition]) -> StoredDefinition | None:
@@ -174,8 +174,8 @@ async def _event(
     if event_id is not None:
         event = await stored_event(connection, event_id, trigger["tenant_id"])
     elif event is None:
-        event = EventSample(name=named(trigger["event_name"]), context={})
-    if reason := await misfit(connection, trigger["event_name"], event.name):
+        event = EventSample(name=require_single_event(trigger["event_name"]), context={})
+    if reason := await mismatch_reason(connection, trigger["event_name"], event.name):
         raise InvalidTrigger(reason)
     return event
 
@@ -188,13 +188,14 @@ async def _fire(
     *,
     nominal: datetime | None = None,
     event: Mapping[str, Any] | None = None,
-) -> Fired:
+) -> FireResult:
     with translate_errors():
         (made,) = await call_rows(
-            connection, "fire_trigger", _Made, id=trigger["id"], request=json.dumps(request), nominal=nominal,
-            event=None if event is None else json.dumps(event), tenant=trigger["tenant_id"], actor=actor,
+            connection, "fire_trigger", _FireRow, id=trigger["id"], request=json.dumps(request),
+            event=None if event is None else json.dumps(event), nominal=nominal, tenant=trigger["tenant_id"],
+            actor=actor,
         )  # fmt: skip
     if made.outcome is None:
         raise TriggerNotFound(f"trigger {trigger['id']} does not exist")
     event_id = UUID(event["id"]) if event else None
-    return Fired(outcome=made.outcome, job_id=made.job_id, event_id=event_id, reason=made.reason)
+    return FireResult(outcome=made.outcome, job_id=made.job_id, event_id=event_id, reason=made.reason)

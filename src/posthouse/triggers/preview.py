@@ -15,31 +15,31 @@ from posthouse.core.schedule import Occurrence, zone_named
 from posthouse.core.schema import FieldError
 from posthouse.core.trigger import (
     SCHEDULE_FIELDS,
-    checked_trigger,
+    describe_trigger,
     missing_fields,
-    rendered,
+    render_payload,
     schedule_of,
-    trigger_words,
+    validate_trigger,
 )
 from posthouse.errors import InvalidDefinition, InvalidJob, InvalidSchedule, InvalidTrigger, TemplateError
 from posthouse.storage.definitions import load_rules
 from posthouse.storage.queries import Db, call
 from posthouse.triggers.firing import (
     EventSample,
-    Occasion,
-    by_event,
-    by_time,
+    TemplateContext,
+    context_of_event,
+    context_of_schedule,
     event_fields,
     latest_event,
-    misfit,
+    mismatch_reason,
     stored_event,
     trigger_row,
 )
 
-_NOT_YET = UUID(int=0)
+_UNSAVED_ID = UUID(int=0)
 """The id of a trigger that is not stored."""
 _OWN = "posthouse."
-_ORDINARY: dict[str, Any] = {
+_DEFAULTS: dict[str, Any] = {
     "label": "",
     "payload_template": {},
     "timezone": "UTC",
@@ -60,12 +60,12 @@ class Draft:
     rules: StoredDefinition | None
 
     @property
-    def of_events(self) -> bool:
+    def is_event_trigger(self) -> bool:
         return bool(self.trigger["type"] == "event")
 
-    def has(self, *names: str) -> bool:
+    def is_valid(self, *names: str) -> bool:
         """Return whether these fields are valid."""
-        return not {fault.path for fault in self.errors} & set(names)
+        return not {error.path for error in self.errors} & set(names)
 
 
 async def read_draft(
@@ -73,15 +73,15 @@ async def read_draft(
 ) -> Draft:
     type_ = stored["type"] if stored else _type_of(fields)
     given, errors = _checked(fields, type_)
-    base = stored or {**_ORDINARY, "id": _NOT_YET, "tenant_id": tenant}
+    base = stored or {**_DEFAULTS, "id": _UNSAVED_ID, "tenant_id": tenant}
     trigger = {**base, **given, "type": type_}
-    wrong = {fault.path for fault in errors}
+    wrong = {error.path for error in errors}
     missing = [name for name in missing_fields(trigger, type_) if name not in wrong]
     errors += [FieldError(name, f"required for {type_} triggers") for name in missing]
-    if type_ == "schedule" and not SCHEDULE_FIELDS & {fault.path for fault in errors}:
-        errors += _schedule_faults(trigger)
+    if type_ == "schedule" and not SCHEDULE_FIELDS & {error.path for error in errors}:
+        errors += _schedule_errors(trigger)
     rules = await _rules(connection, trigger.get("definition_key"))
-    return Draft(trigger, errors + _kind_faults(trigger, rules), rules)
+    return Draft(trigger, errors + _kind_errors(trigger, rules), rules)
 
 
 def _type_of(fields: Mapping[str, Any]) -> str:
@@ -91,17 +91,17 @@ def _type_of(fields: Mapping[str, Any]) -> str:
 def _checked(fields: Mapping[str, Any], type_: str) -> tuple[dict[str, Any], list[FieldError]]:
     """Return the valid fields as stored and the errors of the others, each checked separately."""
     given: dict[str, Any] = {}
-    faults = []
+    errors = []
     for name, value in fields.items():
         try:
-            given.update(checked_trigger({name: value}, type_))
+            given.update(validate_trigger({name: value}, type_))
         except InvalidTrigger as error:
             text = str(error).removeprefix(f"trigger.{name}: ").removeprefix("trigger: ")
-            faults.append(FieldError(name, text))
-    return given, faults
+            errors.append(FieldError(name, text))
+    return given, errors
 
 
-def _schedule_faults(trigger: Mapping[str, Any]) -> list[FieldError]:
+def _schedule_errors(trigger: Mapping[str, Any]) -> list[FieldError]:
     name = "timezone"
     try:
         zone_named(trigger["timezone"])
@@ -117,7 +117,7 @@ async def _rules(connection: Db, key: str | None) -> StoredDefinition | None:
     return found[0] if found else None
 
 
-def _kind_faults(trigger: Mapping[str, Any], rules: StoredDefinition | None) -> list[FieldError]:
+def _kind_errors(trigger: Mapping[str, Any], rules: StoredDefinition | None) -> list[FieldError]:
     key = trigger.get("definition_key")
     if key and rules is None:
         return [FieldError("definition_key", f"definition {key!r} does not exist")]
@@ -142,7 +142,7 @@ class TriggerPreview:
     """
 
     valid: bool
-    words: str | None = None
+    description: str | None = None
     errors: list[FieldError] = field(default_factory=list)
     event: EventSample | None = None
     matched: bool | None = None
@@ -154,7 +154,7 @@ class TriggerPreview:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class PreviewInput:
     """The input of a preview: an event, the id of a stored event, or none; and the number of runs to show."""
 
     event: EventSample | None = None
@@ -166,7 +166,7 @@ class Shown:
 async def preview_trigger(
     connection: Db,
     fields: Mapping[str, Any],
-    shown: Shown,
+    given: PreviewInput,
     *,
     tenant: str,
     payload_limit: int,
@@ -179,62 +179,70 @@ async def preview_trigger(
     stored = await trigger_row(connection, trigger_id, tenant) if trigger_id else None
     draft = await read_draft(connection, fields, stored, tenant)
     now: datetime = await call(connection, "now")
-    if draft.of_events:
-        found = await _of_event(connection, draft, shown, now, payload_limit)
+    if draft.is_event_trigger:
+        found = await _preview_event(connection, draft, given, now, payload_limit)
     else:
-        found = _of_schedule(draft, shown, now, payload_limit)
+        found = _preview_schedule(draft, given, now, payload_limit)
     fine = not found.errors and not found.payload_errors and found.matched is not False
     return replace(found, valid=fine)
 
 
-async def _of_event(connection: Db, draft: Draft, shown: Shown, now: datetime, limit: int) -> TriggerPreview:
+async def _preview_event(
+    connection: Db, draft: Draft, given: PreviewInput, now: datetime, limit: int
+) -> TriggerPreview:
     pattern, tenant = draft.trigger.get("event_name"), draft.trigger["tenant_id"]
     found = TriggerPreview(valid=False, errors=draft.errors)
-    if not draft.has("event_name"):
+    if not draft.is_valid("event_name"):
         return found
-    found = replace(found, words=trigger_words(draft.trigger))
-    event = shown.event
-    if shown.event_id is not None:
-        event = _masked(await stored_event(connection, shown.event_id, tenant))
+    found = replace(found, description=describe_trigger(draft.trigger))
+    event = given.event
+    if given.event_id is not None:
+        event = _masked(await stored_event(connection, given.event_id, tenant))
     elif event is None and (latest := await latest_event(connection, str(pattern), tenant)):
         event = _masked(latest)
     if event is None:
         return replace(found, reason=NO_EVENT)
-    reason = await misfit(connection, str(pattern), event.name)
+    reason = await mismatch_reason(connection, str(pattern), event.name)
     found = replace(found, event=event, matched=reason is None, reason=reason)
     if reason is not None:
         return found
-    occasion = by_event(event_fields(event, now, tenant), event.context)
-    return _with_payload(draft, found, occasion, limit)
+    template = context_of_event(event_fields(event, now, tenant), event.context)
+    return _with_payload(draft, found, template, limit)
 
 
-def _of_schedule(draft: Draft, shown: Shown, now: datetime, limit: int) -> TriggerPreview:
+def _preview_schedule(draft: Draft, given: PreviewInput, now: datetime, limit: int) -> TriggerPreview:
     found = TriggerPreview(valid=False, errors=draft.errors)
-    if not draft.has("cron_expr", "timezone", "gap", "fold"):
+    if not draft.is_valid("cron_expr", "timezone", "gap", "fold"):
         return found
     schedule = schedule_of(draft.trigger)
-    runs = schedule.occurrences(shown.after or now, shown.runs)
-    found = replace(found, words=trigger_words(draft.trigger), timezone=draft.trigger["timezone"], runs=runs)
-    nominal = schedule.after(shown.after or now) or now
-    return _with_payload(draft, found, by_time(draft.trigger, nominal), limit)
+    runs = schedule.occurrences(given.after or now, given.runs)
+    found = replace(
+        found, description=describe_trigger(draft.trigger), timezone=draft.trigger["timezone"], runs=runs
+    )
+    nominal = schedule.after(given.after or now) or now
+    return _with_payload(draft, found, context_of_schedule(draft.trigger, nominal), limit)
 
 
-def _with_payload(draft: Draft, found: TriggerPreview, occasion: Occasion, limit: int) -> TriggerPreview:
-    if not draft.has("payload_template"):
+def _with_payload(
+    draft: Draft, found: TriggerPreview, template: TemplateContext, limit: int
+) -> TriggerPreview:
+    if not draft.is_valid("payload_template"):
         return found
     try:
-        payload = rendered(draft.trigger, occasion.context)
+        payload = render_payload(draft.trigger, template.context)
     except TemplateError as error:
         return replace(found, payload_errors=[FieldError("", str(error))])
     if draft.rules is None:
         return replace(found, payload=PLAIN.value(payload))
-    faults = _faults(draft.rules, payload, occasion, limit)
-    return replace(found, payload=draft.rules.redactor.value(payload), payload_errors=faults)
+    errors = _payload_errors(draft.rules, payload, template, limit)
+    return replace(found, payload=draft.rules.redactor.value(payload), payload_errors=errors)
 
 
-def _faults(rules: StoredDefinition, payload: Any, occasion: Occasion, limit: int) -> list[FieldError]:
+def _payload_errors(
+    rules: StoredDefinition, payload: Any, template: TemplateContext, limit: int
+) -> list[FieldError]:
     try:
-        return payload_errors(rules, encode_payload(payload, limit), occasion.values)
+        return payload_errors(rules, encode_payload(payload, limit), template.values)
     except (InvalidJob, InvalidDefinition) as error:
         return [FieldError("", str(error))]
 

@@ -15,13 +15,13 @@ from uuid import UUID
 import psycopg
 
 from posthouse.dispatch import Claimant, Reader
-from posthouse.errors import Refused, ServerUnavailable
-from posthouse.storage.attempts import LogLine
+from posthouse.errors import RequestRejected, ServerUnavailable
+from posthouse.storage.attempts import LogEntry
 from posthouse.storage.connections import HandlerPools
 from posthouse.storage.leases import Claim, ReadyBatch, Settlement, Success
 
 UNREACHABLE: tuple[type[Exception], ...] = (psycopg.OperationalError, ServerUnavailable)
-REJECTED: tuple[type[Exception], ...] = (psycopg.Error, Refused)
+REJECTED: tuple[type[Exception], ...] = (psycopg.Error, RequestRejected)
 
 
 class LeaseTiming(NamedTuple):
@@ -47,31 +47,31 @@ class LeaseStore(Protocol):
 
     lease_seconds: float
     grace_seconds: float
-    """How long jobs may continue after their lease could not be renewed. Set by ``announce``."""
+    """How long jobs may continue after their lease could not be renewed. Set by ``register``."""
 
     async def claim(
         self,
         queues: Sequence[str],
         kinds: Sequence[str],
         limit: int,
-        marks: Mapping[int, int],
+        lane_cursors: Mapping[int, int],
         *,
-        careful: bool,
-        offers: Sequence[str] = (),
-        served: Mapping[str, float] | None = None,
-        patience: float = 20.0,
-        least: int = 0,
+        allow_suspect: bool,
+        capabilities: Sequence[str] = (),
+        tenant_usage: Mapping[str, float] | None = None,
+        preference_wait: float = 20.0,
+        min_jobs: int = 0,
     ) -> Claim: ...
     async def ready_batches(
-        self, queues: Sequence[str], sizes: Mapping[str, int], marks: Mapping[int, int]
+        self, queues: Sequence[str], sizes: Mapping[str, int], lane_cursors: Mapping[int, int]
     ) -> list[ReadyBatch]: ...
-    async def claim_rules(self) -> tuple[dict[str, float], bool]: ...
+    async def claim_settings(self) -> tuple[dict[str, float], bool]: ...
     async def next_token(self, queues: Sequence[str], kinds: Sequence[str]) -> float | None: ...
     async def request_wakeup(self, queues: Sequence[str]) -> None: ...
     async def cancel_wakeup(self, queues: Sequence[str]) -> None: ...
     async def succeed(self, reports: Sequence[Success]) -> list[UUID]: ...
     async def settle(self, reports: Sequence[Settlement]) -> list[UUID]: ...
-    async def announce(
+    async def register(
         self,
         worker: Mapping[str, Any],
         definitions: Sequence[Mapping[str, Any]],
@@ -79,8 +79,8 @@ class LeaseStore(Protocol):
         triggers: Sequence[Mapping[str, Any]] = (),
     ) -> Mapping[str, str]: ...
     async def definitions_since(self, digest: str) -> tuple[str, list[str]] | None: ...
-    async def serve(self, queues: Sequence[str], kinds: Sequence[str]) -> None: ...
-    async def sign_off(self) -> None: ...
+    async def update_subscription(self, queues: Sequence[str], kinds: Sequence[str]) -> None: ...
+    async def deregister(self) -> None: ...
     async def end_worker(
         self, blockers: Sequence[UUID] | None, error: Mapping[str, Any], crash_limit: int
     ) -> None: ...
@@ -97,14 +97,14 @@ class AttemptStore(Protocol):
     async def steps_done(self, job_id: UUID, token: UUID, /) -> list[str]: ...
     async def step_result(self, job_id: UUID, token: UUID, name: str, /) -> str | None: ...
     async def save_step(self, parameters: Sequence[Any]) -> str: ...
-    async def write_log(self, lines: Sequence[LogLine]) -> None: ...
+    async def write_log(self, lines: Sequence[LogEntry]) -> None: ...
     async def close(self) -> None: ...
 
 
 class HeartbeatConnection(Protocol):
     """The connection of the heartbeat thread."""
 
-    watched: bool
+    holds_liveness_lock: bool
     """Whether keepers notice at once when the connection ends, and may then declare this worker lost."""
 
     def beat(self, ids: Sequence[str], tokens: Sequence[str]) -> list[tuple[str, str]]:
@@ -133,7 +133,7 @@ class Listener(Protocol):
     """A listener for notifications about ready jobs, cancellations and changed definitions."""
 
     @property
-    def works(self) -> bool:
+    def is_available(self) -> bool:
         """Whether notifications are possible."""
         ...
 
@@ -162,11 +162,11 @@ class Backend(Protocol):
     """Database URL for transactions in job processes, or None if there are none."""
 
     def leases(self) -> LeaseStore: ...
-    def notebook(self) -> AttemptStore: ...
+    def attempts(self) -> AttemptStore: ...
     def pools(self) -> HandlerPools: ...
-    def shelf(self) -> ArtifactStore: ...
+    def artifacts(self) -> ArtifactStore: ...
     def pulse(self) -> AbstractContextManager[HeartbeatConnection]: ...
-    def listener(self, queues: set[str], tell: NotificationCallbacks) -> Listener: ...
+    def listener(self, queues: set[str], callbacks: NotificationCallbacks) -> Listener: ...
     async def dispatch(self, claimants: Sequence[Claimant]) -> Sequence[Reader]:
         """Return the readers of hints, which the worker must run.
 

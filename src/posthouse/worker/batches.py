@@ -1,4 +1,7 @@
-"""Decide when to claim a batch: when it is full, or when no more jobs arrive for a while."""
+"""Decide when to claim a batch: when it is full, or when no more jobs arrive for a while.
+
+Also decide when a worker that has batch kinds claims jobs of its other kinds.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,11 @@ LOOK_SECONDS = 0.02
 
 @dataclass(frozen=True, slots=True)
 class BatchClaim:
-    """A batch to claim: up to ``limit`` jobs of the kind, or none if fewer than ``least`` can start."""
+    """A batch to claim: up to ``limit`` jobs of the kind, or none if fewer than ``min_jobs`` can start."""
 
     kind: str
     limit: int
-    least: int
+    min_jobs: int
 
 
 @dataclass(slots=True)
@@ -56,6 +59,8 @@ class Batches:
         self._linger = linger
         self._poll_seconds = poll_seconds
         self._waits: dict[str, _Wait] = {}
+        self._was_woken = False
+        """Whether a wakeup arrived since the last look began: that look may not have seen its jobs."""
 
     def __contains__(self, kind: str) -> bool:
         return kind in self._sizes
@@ -65,7 +70,9 @@ class Batches:
 
     def to_look_at(self, now: float) -> dict[str, int]:
         """Return the kinds to look at now, with their batch sizes."""
-        return {kind: size for kind, size in self._sizes.items() if self._due_in(kind, now) <= 0}
+        sizes = {kind: size for kind, size in self._sizes.items() if self._due_in(kind, now) <= 0}
+        self._was_woken = self._was_woken and not sizes
+        return sizes
 
     def pause(self, longest: float, now: float) -> float:
         """Return how long to wait for a wakeup: at most until a kind with ready jobs is due."""
@@ -80,6 +87,7 @@ class Batches:
 
     def woken(self) -> None:
         """Look again soon: jobs were enqueued, or a batch has ended."""
+        self._was_woken = True  # a look under way may have missed them
         for wait in self._waits.values():
             wait.pause = min(wait.pause, LOOK_SECONDS)
 
@@ -104,7 +112,7 @@ class Batches:
             return BatchClaim(ready.kind, size, size)
         if now >= until:
             return BatchClaim(ready.kind, size, 1)
-        wait.pause = until - now
+        wait.pause = min(until - now, LOOK_SECONDS) if self._was_woken else until - now
         return None
 
     def claimed(self, claim: BatchClaim, jobs: int) -> None:
@@ -116,3 +124,49 @@ class Batches:
             wait = self._waits[claim.kind]
             wait.pause = min(LOOK_SECONDS * 2**wait.failures, self._poll_seconds)
             wait.failures = min(wait.failures + 1, 20)
+
+
+class SingleClaims:
+    """When to claim jobs of other kinds, in a worker that has batch kinds. Times are of the monotonic clock.
+
+    Every job of a batch kind that is enqueued wakes the worker, and so does every batch that ends. Claims of
+    other jobs after each of them would cost more than the jobs of the batch.
+    """
+
+    def __init__(self) -> None:
+        self._is_hinted = False
+        self._was_hinted = False
+        self._hint_due_at = 0.0
+        self._poll_at: float | None = None
+        """None: now, because the last claim returned jobs."""
+
+    def hint(self) -> None:
+        """Claim soon: jobs may be ready."""
+        self._is_hinted = True
+
+    def are_due(self, now: float) -> bool:
+        """Return whether to claim now: after a hint, or because it is time to poll."""
+        return self._due_in(now) <= 0
+
+    def pause(self, longest: float, now: float) -> float:
+        """Return how long to wait for a wakeup: until a claim is due, at most ``longest``."""
+        self._poll_at = now + longest if self._poll_at is None else min(self._poll_at, now + longest)
+        return max(0.0, min(longest, self._due_in(now)))
+
+    def _due_in(self, now: float) -> float:
+        if self._is_hinted:
+            return self._hint_due_at - now
+        return 0.0 if self._poll_at is None else self._poll_at - now
+
+    def starting(self) -> None:
+        """Record that a claim starts. A hint from now on concerns the next one."""
+        self._was_hinted, self._is_hinted = self._is_hinted, False
+
+    def claimed(self, jobs: int, now: float, poll_pause: float) -> None:
+        """Record how many jobs the claim returned.
+
+        Without any, the next claim is after a hint or after ``poll_pause``. If this claim followed a hint,
+        hints are about batch kinds, and the next one counts after LOOK_SECONDS.
+        """
+        self._poll_at = None if jobs else now + poll_pause
+        self._hint_due_at = now + LOOK_SECONDS if self._was_hinted and not jobs else 0.0

@@ -20,7 +20,7 @@ from posthouse.core.payload import encode_payload
 from posthouse.core.redaction import PLAIN, Redactor, Secrets, redactor_for
 from posthouse.core.request import Request
 from posthouse.core.retry import Retry
-from posthouse.core.schema import compiled
+from posthouse.core.schema import compile_schema
 from posthouse.errors import ConfigurationError, InactiveDefinition
 from posthouse.waiting import wait_for_event
 from posthouse.worker.attempt import Attempt
@@ -59,7 +59,7 @@ class DefinitionWatcher:
         self._changed = asyncio.Event()
         self._redactors: dict[str, Redactor] = {}
         self._secrets: OrderedDict[str, Secrets] = OrderedDict()
-        self.on_reload: Callable[[], Awaitable[None]] = _nothing
+        self.on_reload: Callable[[], Awaitable[None]] = _noop
         self.is_notified: Callable[[], bool] = lambda: False
 
     def invalidate(self) -> None:
@@ -102,7 +102,7 @@ class DefinitionWatcher:
         The handler's own types are checked when its arguments are read.
         """
         if attempt.row.kind in self._checked:
-            self._rules[attempt.row.kind].check(attempt.row.payload)
+            self._rules[attempt.row.kind].validate_payload(attempt.row.payload)
 
     async def fits_newer_code(self, attempt: Attempt, definition: JobDefinition) -> bool:
         """Return whether a payload that this handler rejects fits the definition that was announced last.
@@ -120,9 +120,9 @@ class DefinitionWatcher:
             return False
         if json.loads(rules.announced_schema) == json.loads(json.dumps(definition.arguments.schema())):
             return False
-        if rules.has_schema_override and rules.problems(attempt.row.payload):
+        if rules.has_schema_override and rules.schema_error_messages(attempt.row.payload):
             return False
-        newest = compiled(rules.announced_schema)
+        newest = compile_schema(rules.announced_schema)
         return newest is None or newest.accepts(from_json(attempt.row.payload))
 
     def apply_definition(self, request: Request, payload_limit: int) -> Request:
@@ -139,7 +139,7 @@ class DefinitionWatcher:
                 rules, encode_payload(request.payload, payload_limit), request.template_values
             )
             if found:
-                raise rules.refusal(found)
+                raise rules.rejection(found)
         return rules.apply_overrides(request)
 
     def retry(self, kind: str) -> Retry | None:
@@ -174,12 +174,12 @@ class DefinitionWatcher:
             return None
         return rules.schema, rules.redact
 
-    def set_redaction_override(self, kind: str, marks: RedactionOverride | None) -> None:
+    def set_redaction_override(self, kind: str, override: RedactionOverride | None) -> None:
         """Set the redaction rules in a job process; None restores those in code."""
-        if marks is None:
+        if override is None:
             self._redactors.pop(kind, None)
         else:
-            self._redactors[kind] = redactor_for(marks[0], tuple(marks[1]))
+            self._redactors[kind] = redactor_for(override[0], tuple(override[1]))
 
     def mask_text(self, attempt: Attempt, text: str, *, cut: bool = False) -> str:
         """Mask the secrets of the job's payload in a text, and everything else that looks like a secret."""
@@ -204,7 +204,7 @@ class DefinitionWatcher:
         return found
 
 
-class JobMask:
+class CallMask:
     """The mask of one handler call: it masks the secrets of all jobs of the call."""
 
     __slots__ = ("_attempts", "_definition_watcher")
@@ -228,5 +228,5 @@ class JobMask:
         return text
 
 
-async def _nothing() -> None:
+async def _noop() -> None:
     """The default callback, which does nothing."""

@@ -20,13 +20,13 @@ from posthouse.storage.leases import Success
 from posthouse.worker.attempt import Attempt
 from posthouse.worker.completer import Completer
 from posthouse.worker.contexts import in_own_context
-from posthouse.worker.definitions import DefinitionWatcher, JobMask
+from posthouse.worker.definitions import CallMask, DefinitionWatcher
 from posthouse.worker.handlers import COMMAND, JobDefinition
 from posthouse.worker.job import Job
 from posthouse.worker.orm import fresh_async_connections, fresh_connections, uses_django
 from posthouse.worker.outcomes import LeaseExpired, OutcomeWriter, PayloadMismatch, Released, output_text
 from posthouse.worker.runners.threads import ThreadPool
-from posthouse.worker.status import Status
+from posthouse.worker.status import SharedStatus
 
 _log = logging.getLogger("posthouse.worker")
 
@@ -67,7 +67,7 @@ class Executor:
         leased: dict[str, Attempt],
         has_leases: asyncio.Event,
         processes: Runner | None = None,
-        status: Status | None = None,
+        status: SharedStatus | None = None,
         address: Callable[[UUID], str] = lambda _: "",
     ) -> None:
         """Create the executor.
@@ -246,7 +246,7 @@ class Executor:
             await self._run_batch(definition, group)
 
     async def _run_one(self, definition: JobDefinition, attempt: Attempt) -> None:
-        mask_with(JobMask(self._definition_watcher, (attempt,)))
+        mask_with(CallMask(self._definition_watcher, (attempt,)))
         try:
             try:
                 self._definition_watcher.check(attempt)
@@ -270,7 +270,7 @@ class Executor:
             self._finish_with(attempt, definition, attempt.stop_reason or error)
 
     async def _run_batch(self, definition: JobDefinition, attempts: list[Attempt]) -> None:
-        mask_with(JobMask(self._definition_watcher, attempts))
+        mask_with(CallMask(self._definition_watcher, attempts))
         size = len(attempts)
         try:
             attempts = [attempt for attempt in attempts if await self._accept_payload(attempt, definition)]
@@ -467,9 +467,9 @@ def _is_stopped(attempts: Sequence[Attempt]) -> bool:
 
 async def _flush_reports(attempts: Sequence[Attempt]) -> None:
     """Flush the reports of jobs before their outcome is written."""
-    told = [attempt for attempt in attempts if attempt.has_reports]
-    if told:
-        await asyncio.gather(*(attempt.services.flush(attempt) for attempt in told))
+    reporting = [attempt for attempt in attempts if attempt.has_reports]
+    if reporting:
+        await asyncio.gather(*(attempt.services.flush(attempt) for attempt in reporting))
 
 
 def _error_for_job(attempt: Attempt, error: BaseException) -> BaseException:

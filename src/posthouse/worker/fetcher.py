@@ -15,9 +15,9 @@ from posthouse.storage.leases import Claim
 from posthouse.waiting import Backoff
 from posthouse.worker.attempt import Attempt
 from posthouse.worker.backend import REJECTED, UNREACHABLE, LeaseStore, LeaseTiming
-from posthouse.worker.batches import BatchClaim, Batches
+from posthouse.worker.batches import BatchClaim, Batches, SingleClaims
 from posthouse.worker.executor import Executor
-from posthouse.worker.handlers import LARGEST_BATCH
+from posthouse.worker.handlers import MAX_BATCH
 from posthouse.worker.services import JobServices
 
 MIN_CLAIMS_REMEMBERED = 8
@@ -56,7 +56,7 @@ class FairShare:
 
 _log = logging.getLogger("posthouse.worker")
 
-MAX_CLAIM = LARGEST_BATCH
+MAX_CLAIM = MAX_BATCH
 MAX_PREFETCH = 1000
 MAX_LANE_CURSORS = 5000
 PREFETCH_SECONDS = 0.05
@@ -88,9 +88,9 @@ class Fetcher:
         queues: Sequence[str],
         kinds: Sequence[str],
         batches: Batches,
-        offers: Sequence[str],
+        capabilities: Sequence[str],
         poll_seconds: float,
-        patience: float,
+        preference_wait: float,
     ) -> None:
         self._leases = leases
         self._executor = executor
@@ -99,15 +99,19 @@ class Fetcher:
         self._kinds = kinds
         self._batches = batches
         self._batches_first = False
+        self._singles = SingleClaims()
         self._pending_subscription: tuple[Sequence[str], Sequence[str]] | None = None
-        self._offers = offers
+        self._capabilities = capabilities
         self._poll_seconds = poll_seconds
-        self._patience = patience
+        self._preference_wait = preference_wait
         self._shares = FairShare()
         self._cursors: dict[int, int] = {}
+        self._batch_cursors: dict[int, int] = {}
+        """The cursors of batch kinds. Without other cursors, a claim of other kinds needs no rescan."""
         self._wakeup = asyncio.Event()
         self._pause = FIRST_PAUSE
         self._wants_wakeup = False
+        self._is_poll = False
         self._full_claims = 0
         self._rescan_at = 0.0
         self._rescan_full_at = 0.0
@@ -126,10 +130,19 @@ class Fetcher:
         self.on_missed_cancellation: Callable[[], None] = lambda: None
         """Called if a cancellation was notified during a claim: it may concern a job of that claim."""
         executor.on_suspect_end = self.wake
-        executor.on_batch_end = self.wake
+        executor.on_batch_end = self._look_for_batches
 
     def wake(self) -> None:
+        self._singles.hint()
+        self._look_for_batches()
+
+    def _look_for_batches(self) -> None:
         self._batches.woken()
+        self._is_poll = False
+        self._wakeup.set()
+
+    def _poll(self) -> None:
+        self._is_poll = True
         self._wakeup.set()
 
     def note_cancellation(self) -> None:
@@ -142,7 +155,7 @@ class Fetcher:
     @property
     def group(self) -> Sequence[str]:
         """The kinds and capabilities that this fetcher claims for."""
-        return (*self._kinds, *(f"+{word}" for word in self._offers))
+        return (*self._kinds, *(f"+{word}" for word in self._capabilities))
 
     @property
     def has_room(self) -> bool:
@@ -227,10 +240,10 @@ class Fetcher:
         self._was_full = found >= want
         if from_start:
             self._note_scan(started)
+        if found and not self._was_full:
+            await asyncio.sleep(0)  # start the claimed jobs first: the next claim takes half a millisecond
         if self._was_full or not self._cursors or time.monotonic() < self._rescan_at:
             return found, found > 0
-        if found:
-            await asyncio.sleep(0)  # start the claimed jobs first: the next claim takes half a millisecond
         started = time.monotonic()
         again = (await self._claim(want - found, {})).size
         self._note_scan(started)
@@ -247,10 +260,18 @@ class Fetcher:
         self._batches_first = not self._batches_first
         batches = await self._fetch_batches() if self._batches_first else 0
         want = self._claim_size() if batches else want
-        found, more = await self._fetch(want) if want and self._kinds else (0, False)
+        found, more = await self._fetch_singles(want) if want and self._kinds else (0, False)
         if not self._batches_first and self._claim_size():
             batches = await self._fetch_batches()
         return found + batches, more or batches > 0
+
+    async def _fetch_singles(self, want: int) -> tuple[int, bool]:
+        if not self._singles.are_due(time.monotonic()):
+            return 0, False
+        self._singles.starting()
+        found, more = await self._fetch(want)
+        self._singles.claimed(found, time.monotonic(), self._poll_pause())
+        return found, more
 
     async def _fetch_batches(self) -> int:
         """Claim at most one batch of each kind. Return the number of jobs."""
@@ -258,58 +279,65 @@ class Fetcher:
         if not sizes:
             return 0
         started = time.monotonic()
-        marks = self._cursors if started < self._rescan_at else {}
-        ready = await self._leases.ready_batches(self._queues, sizes, marks)
-        if not marks:
+        lane_cursors = self._batch_cursors if started < self._rescan_at else {}
+        ready = await self._leases.ready_batches(self._queues, sizes, lane_cursors)
+        if not lane_cursors:
             self._note_scan(started)
         found = 0
         for batch in self._batches.looked(sizes, ready, time.monotonic()):
             if self._claim_size():
-                jobs = (await self._claim(batch.limit, marks, batch)).size
+                jobs = (await self._claim(batch.limit, lane_cursors, batch)).size
                 self._batches.claimed(batch, jobs)
                 found += jobs
         return found
 
     async def _refresh_settings(self) -> None:
-        self._shares.weights, self._has_rate_limits = await self._leases.claim_rules()
+        self._shares.weights, self._has_rate_limits = await self._leases.claim_settings()
         self._settings_at = time.monotonic() + SETTINGS_TTL_SECONDS
 
-    async def _claim(self, want: int, marks: dict[int, int], batch: BatchClaim | None = None) -> Claim:
+    async def _claim(self, want: int, lane_cursors: dict[int, int], batch: BatchClaim | None = None) -> Claim:
         cancellations = self._cancellations
         claim = await self._leases.claim(
             self._queues,
             self._kinds if batch is None else [batch.kind],
             want,
-            marks,
-            careful=not self._executor.has_suspect,
-            offers=self._offers,
-            served=self._shares.usage,
-            patience=self._patience,
-            least=0 if batch is None else batch.least,
+            lane_cursors,
+            allow_suspect=not self._executor.has_suspect,
+            capabilities=self._capabilities,
+            tenant_usage=self._shares.usage,
+            preference_wait=self._preference_wait,
+            min_jobs=0 if batch is None else batch.min_jobs,
         )
         # Recovered jobs are accepted even without a free slot: only leases of accepted jobs are renewed.
         for each in (claim, *claim.recovered):
             if each.rows:
-                self._pause = FIRST_PAUSE
+                if self._was_not_notified(batch):
+                    self._pause = FIRST_PAUSE
                 self._accept(each)
                 if self._cancellations != cancellations:
                     self.on_missed_cancellation()
         return claim
+
+    def _was_not_notified(self, batch: BatchClaim | None) -> bool:
+        """Return whether a claim found jobs that no notification announced. Batches also wait to be full."""
+        if batch is not None and self.can_receive_wakeups:
+            return False
+        return self._is_poll or not self._wants_wakeup
 
     def _accept(self, claim: Claim) -> None:
         hex_token = claim.token.hex
         rows = sorted(claim.rows, key=_BY_PRIORITY_AND_POSITION)  # a claim returns rows in physical order
         attempts = [Attempt(row, claim.token, hex_token, claim.asked_at, self._services) for row in rows]
         expires = LeaseTiming(self._leases.lease_seconds).expires(claim.asked_at)
-        marks = self._cursors
+        lane_cursors = self._batch_cursors if rows and rows[0].kind in self._batches else self._cursors
         # lanes of keys are short-lived; without a cursor a lane is read from its start
-        if len(marks) > MAX_LANE_CURSORS:
-            marks.clear()
+        if len(lane_cursors) > MAX_LANE_CURSORS:
+            lane_cursors.clear()
         for attempt in attempts:
             attempt.lease_expires_at = expires
             lane, position = attempt.row.lane, attempt.row.position
-            if marks.get(lane, 0) < position:
-                marks[lane] = position
+            if lane_cursors.get(lane, 0) < position:
+                lane_cursors[lane] = position
         self._shares.record_claim(map(_TENANT, rows))
         self._executor.accept(attempts)
 
@@ -324,6 +352,13 @@ class Fetcher:
                 await self._leases.cancel_wakeup(self._queues)
             self._wants_wakeup = False
 
+    def _poll_pause(self) -> float:
+        return self._pause if self._idle_seconds is None else self._idle_seconds
+
+    def _batch_pause(self, pause: float, now: float) -> float:
+        """Shorten the pause of a worker that has batch kinds."""
+        return self._batches.pause(self._singles.pause(pause, now) if self._kinds else pause, now)
+
     async def _wait_for_work(self) -> None:
         """Request a wakeup, or wait for one, when there is nothing to claim."""
         self._full_claims = 0
@@ -331,13 +366,19 @@ class Fetcher:
             with suppress(*UNREACHABLE):
                 await self._leases.request_wakeup(self._queues)
                 self._wants_wakeup = True
+                # Poll soon for enqueues that did not see the request and are committed later. Those that
+                # begin now notify, and polls after their jobs would delay others: at 40 jobs/s, one job in
+                # thirty arrived during a poll.
+                self._pause = FIRST_PAUSE
+                self._singles.hint()
             return  # claim again: a job may have been enqueued before the request was stored
-        pause = self._pause if self._idle_seconds is None else self._idle_seconds
+        pause = self._poll_pause()
         if self._has_rate_limits:  # no notification is sent when the next token is available
             token = await self._leases.next_token(self._queues, self._kinds)
             pause = pause if token is None else min(pause, max(token, FIRST_PAUSE))
-        pause = self._batches.pause(pause, time.monotonic())
-        timer = asyncio.get_running_loop().call_later(pause, self._wakeup.set)
+        if self._batches:
+            pause = self._batch_pause(pause, time.monotonic())
+        timer = asyncio.get_running_loop().call_later(pause, self._poll)
         self.resting.set()
         await self._wakeup.wait()  # not wait_for: it creates a task, and this delays every start
         self.resting.clear()

@@ -18,8 +18,7 @@ from typing_extensions import TypedDict
 
 from posthouse.core.limit import Limit
 from posthouse.core.outcome import Policy
-from posthouse.core.template import is_fixed
-from posthouse.core.trigger import checked_trigger, schedule_of
+from posthouse.core.trigger import is_fixed, schedule_of, validate_trigger
 from posthouse.errors import ConfigurationError, InvalidPayload
 from posthouse.worker.job import Job
 
@@ -81,11 +80,11 @@ class HandlerArguments:
 
     def error(self, error: ValidationError) -> InvalidPayload:
         """Return the error for an invalid payload."""
-        problems = "; ".join(
+        errors = "; ".join(
             f"{'.'.join(str(part) for part in problem['loc']) or 'payload'}: {problem['msg']}"
             for problem in error.errors(include_url=False, include_input=False)
         )
-        return InvalidPayload(f"invalid payload for {self._kind}: {problems}")
+        return InvalidPayload(f"invalid payload for {self._kind}: {errors}")
 
     def schema(self) -> dict[str, Any]:
         return {"type": "object"} if self._adapter is None else self._adapter.json_schema()
@@ -145,7 +144,7 @@ RUNNERS = (AUTO, PROCESS)
 """``auto`` runs async handlers in the worker's event loop and others in a thread; ``process``
 uses a process.
 """
-LARGEST_BATCH = 500
+MAX_BATCH = 500
 """Maximum number of jobs in one claim."""
 
 
@@ -188,7 +187,7 @@ class JobDefinition:
 
     def add_trigger(self, type_: str, tenant: str, fields: Mapping[str, Any]) -> None:
         """Add a trigger defined in code. Its number identifies it, so that its rule can be changed later."""
-        known = checked_trigger({**fields, "definition_key": self.kind}, type_)
+        known = validate_trigger({**fields, "definition_key": self.kind}, type_)
         if type_ == "schedule":
             schedule_of(known)
         if is_fixed(known["payload_template"]):

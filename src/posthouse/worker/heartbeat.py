@@ -101,7 +101,7 @@ class Heartbeat(threading.Thread):
             self.ran_at = time.monotonic()
             try:
                 with self._connect() as pulse:
-                    if pulse.watched:
+                    if pulse.holds_liveness_lock:
                         self._had_liveness_lock = True
                         self._set_liveness_lost(None)
                     if not self._stopping.is_set():

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from posthouse.core.payload import escape
-from posthouse.storage.attempts import LogLine
+from posthouse.storage.attempts import LogEntry
 from posthouse.waiting import Backoff
 from posthouse.worker.backend import REJECTED, UNREACHABLE, AttemptStore
 
@@ -97,8 +97,8 @@ class LogBuffer:
 class LogWriter:
     """The background writer of job logs."""
 
-    def __init__(self, notebook: AttemptStore, share: int, redact: Callable[[Attempt, str], str]) -> None:
-        self._notebook = notebook
+    def __init__(self, store: AttemptStore, share: int, redact: Callable[[Attempt, str], str]) -> None:
+        self._store = store
         self._share = share
         self._redact = redact
         self._lock = threading.Lock()
@@ -131,11 +131,11 @@ class LogWriter:
             if lines is None:
                 return
             lines.final = True
-        landed: asyncio.Future[None] = self._loop.create_future()
-        self._flush_waiters.append(landed)
+        written: asyncio.Future[None] = self._loop.create_future()
+        self._flush_waiters.append(written)
         self._wakeup.set()
         self._flush_now.set()
-        await asyncio.wait([landed], timeout=FLUSH_TIMEOUT_SECONDS)
+        await asyncio.wait([written], timeout=FLUSH_TIMEOUT_SECONDS)
 
     async def run(self) -> None:
         """Write until canceled. Errors here never affect a job."""
@@ -144,18 +144,18 @@ class LogWriter:
             await self._wakeup.wait()
             self._wakeup.clear()
             self._flush_now.clear()
-            landings, self._flush_waiters = self._flush_waiters, []
+            waiters, self._flush_waiters = self._flush_waiters, []
             try:
                 await self._flush()
                 backoff.reset()
             except UNREACHABLE:
-                self._flush_waiters = landings + self._flush_waiters
+                self._flush_waiters = waiters + self._flush_waiters
                 self._wakeup.set()
                 await backoff.sleep()
                 continue
-            for landed in landings:
-                if not landed.done():
-                    landed.set_result(None)
+            for written in waiters:
+                if not written.done():
+                    written.set_result(None)
             await self._pause()
 
     async def _pause(self) -> None:
@@ -170,7 +170,7 @@ class LogWriter:
             return
         now = time.monotonic()
         lines = [
-            LogLine(
+            LogEntry(
                 attempt.hex_id,
                 attempt.hex_token,
                 now - said.at,
@@ -181,7 +181,7 @@ class LogWriter:
             for attempt, said in self._unsent
         ]
         try:
-            await self._notebook.write_log(lines)
+            await self._store.write_log(lines)
         except UNREACHABLE:
             raise
         except REJECTED as error:

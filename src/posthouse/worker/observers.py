@@ -132,9 +132,9 @@ class ObservedFetcher(Fetcher):
         super().__init__(*parts, **options)
         self._observers = observers
 
-    async def _claim(self, want: int, marks: dict[int, int], batch: BatchClaim | None = None) -> Claim:
+    async def _claim(self, want: int, lane_cursors: dict[int, int], batch: BatchClaim | None = None) -> Claim:
         began = time.perf_counter()
-        claim = await super()._claim(want, marks, batch)
+        claim = await super()._claim(want, lane_cursors, batch)
         self._observers.claimed(claim.size, time.perf_counter() - began)
         return claim
 

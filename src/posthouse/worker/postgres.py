@@ -11,12 +11,12 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from posthouse.dispatch import Claimant, Notices, Reader, redis_of, require
+from posthouse.dispatch import Claimant, Reader, RelayedNotifications, redis_of, require
 from posthouse.errors import RedisUnavailable
 from posthouse.settings import Settings
-from posthouse.storage.attempts import Notebook
+from posthouse.storage.attempts import PostgresAttemptStore
 from posthouse.storage.connections import HandlerPools
-from posthouse.storage.leases import HeartbeatConnection, Leases, heartbeat_connection
+from posthouse.storage.leases import Leases, PostgresHeartbeatConnection, heartbeat_connection
 from posthouse.storage.notifications import NotificationListener
 from posthouse.waiting import wait_for_event
 from posthouse.worker.artifacts import PostgresArtifactStore
@@ -28,7 +28,7 @@ START_SECONDS = 1.0
 RETRY_SECONDS = 5.0
 
 
-class Listener:
+class PostgresListener:
     """A listener for notifications of Postgres."""
 
     def __init__(
@@ -36,7 +36,7 @@ class Listener:
         url: str,
         worker_id: UUID,
         queues: set[str],
-        tell: NotificationCallbacks,
+        callbacks: NotificationCallbacks,
         *,
         ready: bool = True,
     ) -> None:
@@ -45,15 +45,20 @@ class Listener:
         if ready:
             channels.append("posthouse_ready")
         self._listener = NotificationListener(
-            url, "listener", channels, self.hear, on_listening=self._begin, on_disconnect=self._lose
+            url,
+            "listener",
+            channels,
+            self.on_notification,
+            on_listening=self._on_listening,
+            on_disconnect=self._on_disconnect,
         )
         self._worker = str(worker_id)
         self._queues = queues
-        self._tell = tell
+        self._callbacks = callbacks
         self._ready = ready
 
     @property
-    def works(self) -> bool:
+    def is_available(self) -> bool:
         return self._listener.is_supported
 
     @property
@@ -63,68 +68,70 @@ class Listener:
     async def run(self) -> None:
         await self._listener.run()
 
-    async def _begin(self, _: AsyncConnection[Any]) -> None:
+    async def _on_listening(self, _: AsyncConnection[Any]) -> None:
         if self._ready:
-            self._tell.listening()
-        self.look()
+            self._callbacks.listening()
+        self.check_missed()
 
-    def look(self) -> None:
+    def check_missed(self) -> None:
         """Check cancellations and definitions, because notifications may have been missed."""
-        self._tell.cancel()
-        self._tell.definitions()
+        self._callbacks.cancel()
+        self._callbacks.definitions()
 
-    def _lose(self) -> None:
-        self._tell.definitions()  # read again soon, and periodically from then on
+    def _on_disconnect(self) -> None:
+        self._callbacks.definitions()  # read again soon, and periodically from then on
 
-    def hear(self, channel: str, payload: str) -> None:
+    def on_notification(self, channel: str, payload: str) -> None:
         if channel == "posthouse_ready":
             if payload in self._queues:
-                self._tell.work()
+                self._callbacks.work()
         elif channel == "posthouse_definitions":
-            self._tell.definitions()
+            self._callbacks.definitions()
         elif payload == self._worker:
-            self._tell.cancel()
+            self._callbacks.cancel()
 
 
 class RelayedListener:
     """A listener for notifications of the relay while it works, and of Postgres otherwise."""
 
-    def __init__(self, listener: Listener, notices: Notices, reader: Callable[[], Reader]) -> None:
+    def __init__(
+        self, listener: PostgresListener, notifications: RelayedNotifications, reader: Callable[[], Reader]
+    ) -> None:
         self._listener = listener
-        self._notices = notices
+        self._notifications = notifications
         self._reader = reader
-        self._following = False
-        self.works = True
+        self._is_following = False
+        self.is_available = True
 
     @property
     def listening(self) -> bool:
-        return self._following or self._listener.listening
+        return self._is_following or self._listener.listening
 
     async def run(self) -> None:
         relayed = self._reader().relayed
         await wait_for_event(relayed, START_SECONDS)
         while True:
             if relayed.is_set():
-                await self._follow()
+                await self._follow_relay()
             await self._listen_until(relayed)
 
-    async def _follow(self) -> None:
+    async def _follow_relay(self) -> None:
         closing = set()
 
         def close() -> None:
-            closing.add(asyncio.create_task(self._notices.close()))
+            closing.add(asyncio.create_task(self._notifications.close()))
 
         self._reader().on_loss = close
         try:
-            await self._notices.follow(self._listener.hear, self._begin)
+            await self._notifications.follow(self._listener.on_notification, self._on_following)
         except RedisUnavailable as error:
             _log.debug("listening in Postgres instead: %s", error)
         finally:
-            self._following = False
+            self._is_following = False
 
-    def _begin(self) -> None:
-        self._following = True
-        self._listener.look()
+    def _on_following(self) -> None:
+        self._is_following = True
+        self._listener.check_missed()
 
     async def _listen_until(self, relayed: asyncio.Event) -> None:
         """Listen in Postgres until the relay works, and for some seconds at least."""
@@ -153,24 +160,26 @@ class PostgresBackend:
     def leases(self) -> Leases:
         return Leases(self._url, self._worker_id, self._lease_seconds, self._direct_url)
 
-    def notebook(self) -> Notebook:
-        return Notebook(self._url, self._lease_seconds)
+    def attempts(self) -> PostgresAttemptStore:
+        return PostgresAttemptStore(self._url, self._lease_seconds)
 
     def pools(self) -> HandlerPools:
         return HandlerPools(self._url)
 
-    def shelf(self) -> PostgresArtifactStore:
+    def artifacts(self) -> PostgresArtifactStore:
         return PostgresArtifactStore(self._url, self._settings)
 
-    def pulse(self) -> AbstractContextManager[HeartbeatConnection]:
+    def pulse(self) -> AbstractContextManager[PostgresHeartbeatConnection]:
         return heartbeat_connection(self._direct_url, self._worker_id, self._lease_seconds)
 
-    def listener(self, queues: set[str], tell: NotificationCallbacks) -> Listener | RelayedListener:
+    def listener(
+        self, queues: set[str], callbacks: NotificationCallbacks
+    ) -> PostgresListener | RelayedListener:
         redis = self._redis
-        listener = Listener(self._direct_url, self._worker_id, queues, tell, ready=redis is None)
+        listener = PostgresListener(self._direct_url, self._worker_id, queues, callbacks, ready=redis is None)
         if redis is None:
             return listener
-        return RelayedListener(listener, Notices(redis), lambda: self.readers[0])
+        return RelayedListener(listener, RelayedNotifications(redis), lambda: self.readers[0])
 
     async def dispatch(self, claimants: Sequence[Claimant]) -> Sequence[Reader]:
         redis = self._redis

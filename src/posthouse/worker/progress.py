@@ -101,8 +101,8 @@ FLUSH_TIMEOUT_SECONDS = 5.0
 class ProgressWriter:
     """The background writer of progress reports."""
 
-    def __init__(self, notebook: AttemptStore) -> None:
-        self._notebook = notebook
+    def __init__(self, store: AttemptStore) -> None:
+        self._store = store
         self._dirty: dict[Attempt, PendingReport] = {}
         self._wakeup = asyncio.Event()
         self._idle = asyncio.Event()
@@ -170,10 +170,10 @@ class ProgressWriter:
             timer.cancel()
 
     async def _wait_until_written(self, notes: PendingReport) -> None:
-        landed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        notes.waiters.append(landed)
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        notes.waiters.append(written)
         self._wakeup.set()
-        await landed
+        await written
 
     async def _write(self, attempts: Sequence[Attempt]) -> None:
         sent = time.monotonic()
@@ -188,7 +188,7 @@ class ProgressWriter:
                 {"id": attempt.hex_id, "token": attempt.hex_token, **report}
                 for attempt, _, report, _ in batch
             ]
-            missed = await self._notebook.report(reports)
+            missed = await self._store.report(reports)
             self._backoff.reset()
         except UNREACHABLE:
             self._reschedule(batch)
@@ -206,7 +206,7 @@ class ProgressWriter:
                 _release(waiters, attempt.lease_lost_error())
             else:
                 attempt.lease_expires_at = max(
-                    attempt.lease_expires_at, LeaseTiming(self._notebook.lease_seconds).expires(sent)
+                    attempt.lease_expires_at, LeaseTiming(self._store.lease_seconds).expires(sent)
                 )
                 _release(waiters)
 

@@ -165,17 +165,17 @@ class WorkerJobServices(JobServices):
         )
         super().__init__(asyncio.get_running_loop(), limits, backend.pools())
         self._definition_watcher = definition_watcher
-        self._notebook = backend.notebook()
-        self._shelf = backend.shelf()
-        self._reporter = ProgressWriter(self._notebook)
-        self._tail = LogWriter(self._notebook, settings.job_log_bytes, definition_watcher.mask_text)
+        self._attempts = backend.attempts()
+        self._artifacts = backend.artifacts()
+        self._reporter = ProgressWriter(self._attempts)
+        self._tail = LogWriter(self._attempts, settings.job_log_bytes, definition_watcher.mask_text)
         self.tasks: list[Callable[[], Awaitable[None]]] = [self._reporter.run, self._tail.run]
         """The loops that the worker must run for these services."""
 
     async def close(self) -> None:
-        await self._notebook.close()
+        await self._attempts.close()
         await self._pools.close()
-        await self._shelf.close()
+        await self._artifacts.close()
 
     async def report_progress(
         self, attempt: Attempt, percent: float | None, step: str | None, message: str | None
@@ -200,17 +200,17 @@ class WorkerJobServices(JobServices):
         names = {declaration["name"] for declaration in declarations}
 
         async def declared() -> list[dict[str, Any]]:
-            rows = await self._notebook.parts(attempt.id, attempt.token)
+            rows = await self._attempts.parts(attempt.id, attempt.token)
             if not names <= {row["name"] for row in rows}:  # not written yet
                 raise ServerUnavailable("the parts of the job are not available yet")
             return rows
 
-        rows = await self._retry_while_away(attempt, declared)
+        rows = await self._retry_while_unreachable(attempt, declared)
         return [{name: row[name] for name in PART_FIELDS} for row in rows]
 
     async def steps_done(self, attempt: Attempt) -> list[str]:
-        return await self._retry_while_away(
-            attempt, lambda: self._notebook.steps_done(attempt.id, attempt.token)
+        return await self._retry_while_unreachable(
+            attempt, lambda: self._attempts.steps_done(attempt.id, attempt.token)
         )
 
     async def find_step(self, attempt: Attempt, name: str) -> tuple[bool, Any]:
@@ -220,14 +220,14 @@ class WorkerJobServices(JobServices):
             report.steps = set() if attempt.is_first else set(await self.steps_done(attempt))
         if name not in report.steps:
             return False, None
-        text = await self._retry_while_away(
-            attempt, lambda: self._notebook.step_result(attempt.id, attempt.token, name)
+        text = await self._retry_while_unreachable(
+            attempt, lambda: self._attempts.step_result(attempt.id, attempt.token, name)
         )
         return True, decode_kept(text)
 
     async def save_step(self, attempt: Attempt, name: str, result: str, seconds: float) -> None:
-        values = (attempt.id, attempt.token, self._notebook.lease_seconds, name, result, seconds, False)
-        if await self._retry_while_away(attempt, lambda: self._notebook.save_step(values)) == "lost":
+        values = (attempt.id, attempt.token, self._attempts.lease_seconds, name, result, seconds, False)
+        if await self._retry_while_unreachable(attempt, lambda: self._attempts.save_step(values)) == "lost":
             attempt.mark_lease_lost()
             raise attempt.lease_lost_error()
         self.mark_step_done(attempt, name)
@@ -241,23 +241,23 @@ class WorkerJobServices(JobServices):
 
     async def upload(self, attempt: Attempt, name: str, path: str) -> dict[str, Any]:
         return await self._guard_lease(
-            attempt, lambda: self._shelf.put(attempt.id, attempt.token, name, Path(path))
+            attempt, lambda: self._artifacts.put(attempt.id, attempt.token, name, Path(path))
         )
 
     async def download(self, attempt: Attempt, name: str, path: str, job_id: str | None) -> dict[str, Any]:
         other = None if job_id is None else UUID(job_id)
         return await self._guard_lease(
-            attempt, lambda: self._shelf.get(attempt.id, attempt.token, name, Path(path), other)
+            attempt, lambda: self._artifacts.get(attempt.id, attempt.token, name, Path(path), other)
         )
 
     async def _guard_lease(self, attempt: Attempt, ask: Callable[[], Awaitable[T]]) -> T:
         try:
-            return await self._retry_while_away(attempt, ask)
+            return await self._retry_while_unreachable(attempt, ask)
         except LeaseLost:
             attempt.mark_lease_lost()
             raise
 
-    async def _retry_while_away(self, attempt: Attempt, ask: Callable[[], Awaitable[T]]) -> T:
+    async def _retry_while_unreachable(self, attempt: Attempt, ask: Callable[[], Awaitable[T]]) -> T:
         backoff = Backoff()
         while True:
             attempt.ensure_lease_held()

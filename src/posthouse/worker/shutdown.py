@@ -73,13 +73,13 @@ class ShutdownSignals:
             raise Stopped
         return starting.result()
 
-    async def again(self, draining: asyncio.Future[None], hurry: Callable[[], None]) -> None:
-        """Wait for the drain; call ``hurry`` on a second signal."""
+    async def wait_for_drain(self, draining: asyncio.Future[None], release_jobs: Callable[[], None]) -> None:
+        """Wait for the drain; call ``release_jobs`` on a second signal."""
         again = asyncio.ensure_future(self._again.wait())
         both: set[asyncio.Future[Any]] = {draining, again}
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         if not draining.done():
-            hurry()
+            release_jobs()
         again.cancel()
         await draining
 

@@ -23,17 +23,17 @@ from posthouse.worker.contexts import stepped
 T = TypeVar("T")
 
 _ID = 16
-_MOST_IDS = 64
-_MOST_THREADS = 512
+_MAX_IDS = 64
+_MAX_THREADS = 512
 _TIME = struct.Struct("d")
 _NUMBER = struct.Struct("Q")
 _ALIVE, _LOOP, _BEAT, _DEADLINE, _SLOTS = 0, 8, 16, 24, 64
 _COUNT, _IDS = 8, 16
-_SLOT = _IDS + _ID * _MOST_IDS
-SIZE = _SLOTS + _SLOT * _MOST_THREADS
+_SLOT = _IDS + _ID * _MAX_IDS
+SIZE = _SLOTS + _SLOT * _MAX_THREADS
 
 
-class Status:
+class SharedStatus:
     """The shared memory.
 
     It has one slot for each thread that runs handlers; the first slot is that of the event loop. A slot holds
@@ -85,7 +85,7 @@ class Status:
             found[thread] = [UUID(bytes=self._map[ids + i * _ID : ids + (i + 1) * _ID]) for i in range(count)]
         return found
 
-    def note(self, *, beat_at: float, deadline: float) -> None:
+    def update(self, *, beat_at: float, deadline: float) -> None:
         """Record that the process runs."""
         _TIME.pack_into(self._map, _BEAT, beat_at)
         _TIME.pack_into(self._map, _DEADLINE, deadline)
@@ -100,7 +100,7 @@ class Status:
         slot: int | None = getattr(self._local, "slot", None)
         if slot is None:
             with self._lock:
-                slot = _SLOTS + _SLOT * self._taken if self._taken < _MOST_THREADS else 0
+                slot = _SLOTS + _SLOT * self._taken if self._taken < _MAX_THREADS else 0
                 self._taken += 1
             self._local.slot = slot
             if slot:
@@ -137,11 +137,11 @@ class Status:
 
 
 def _ids(attempts: Sequence[Attempt]) -> bytes:
-    return b"".join(attempt.row.id for attempt in attempts[:_MOST_IDS])
+    return b"".join(attempt.row.id for attempt in attempts[:_MAX_IDS])
 
 
 def shared_memory() -> int:
-    """Return a descriptor of memory for a Status."""
+    """Return a descriptor of memory for a SharedStatus."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("posthouse-status")
     else:  # macOS

@@ -44,7 +44,7 @@ class Transaction(ABC):
 
     async def _begin(self) -> AsyncConnection[tuple[Any, ...]]:
         self._ensure_not_finished()
-        pool = await self._pools.for_loop()
+        pool = await self._pools.async_pool()
         while True:
             connection = await self._async_stack.enter_async_context(pool.connection())
             try:
@@ -81,7 +81,7 @@ class Transaction(ABC):
 
     def _begin_sync(self) -> Connection[tuple[Any, ...]]:
         self._ensure_not_finished()
-        pool = self._pools.for_threads()
+        pool = self._pools.sync_pool()
         while True:
             connection = self._stack.enter_context(pool.connection())
             try:

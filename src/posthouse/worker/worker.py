@@ -17,7 +17,7 @@ from posthouse.core.capabilities import capability_words, checked_facts, checked
 from posthouse.core.outcome import Cancel
 from posthouse.errors import ConfigurationError, LeaseLost
 from posthouse.settings import Settings
-from posthouse.storage.database import patiently
+from posthouse.storage.database import retry_startup
 from posthouse.waiting import end_tasks, finish_within
 from posthouse.worker.attempt import Attempt
 from posthouse.worker.backend import Backend, LeaseStore, NotificationCallbacks
@@ -33,7 +33,7 @@ from posthouse.worker.outcomes import LeaseExpired, Released
 from posthouse.worker.runners.commands import CommandJobs
 from posthouse.worker.runners.process.pool import ProcessPool
 from posthouse.worker.services import WorkerJobServices
-from posthouse.worker.status import Status
+from posthouse.worker.status import SharedStatus
 
 _log = logging.getLogger("posthouse.worker")
 _T = TypeVar("_T")
@@ -70,7 +70,7 @@ class Worker:
         settings: Settings,
         *,
         queues: Sequence[str] = (),
-        status: Status | None = None,
+        status: SharedStatus | None = None,
     ) -> None:
         self.id: UUID = uuid4()
         self.backend = connect(self.id)
@@ -82,7 +82,7 @@ class Worker:
         self._handlers = dict(definitions)
         self._configured_queues = sorted(set(queues))
         self.queues = self._configured_queues or sorted({item.queue for item in definitions.values()})
-        self.offers = capability_words(settings.capabilities)
+        self.capabilities = capability_words(settings.capabilities)
         self.loop = asyncio.get_running_loop()
         self.leases = self.backend.leases()
         self.definition_watcher = DefinitionWatcher(self.definitions, self.leases)
@@ -129,7 +129,7 @@ class Worker:
         self.definition_watcher.is_notified = lambda: self.listener.listening
         self._tasks: list[asyncio.Task[None]] = []
         self._fetching: list[asyncio.Task[None]] = []
-        self._abort = asyncio.Event()
+        self._release_requested = asyncio.Event()
         self._registered = False
         if not definitions and self.commands is None:
             raise ConfigurationError(
@@ -149,21 +149,21 @@ class Worker:
             if apart
             else None
         )
-        crews = []
+        consumers = []
         if here or not (apart or self.commands):
             executor = self._make_executor(self.settings.concurrency, None)
-            crews.append(Consumer(executor, self._make_fetcher(self.leases, executor, here), self.leases))
+            consumers.append(Consumer(executor, self._make_fetcher(self.leases, executor, here), self.leases))
         if self.processes is not None:
             executor = self._make_executor(0, self.processes)
             self.processes.on_resize = executor.resize
             self.processes.on_unrecoverable = self.failed.set
-            leases = self.backend.leases() if crews else self.leases
-            crews.append(Consumer(executor, self._make_fetcher(leases, executor, sorted(apart)), leases))
+            leases = self.backend.leases() if consumers else self.leases
+            consumers.append(Consumer(executor, self._make_fetcher(leases, executor, sorted(apart)), leases))
         if self.commands is not None:
             executor = self._make_executor(self.commands.slots, self.commands)
-            leases = self.backend.leases() if crews else self.leases
-            crews.append(Consumer(executor, self._make_fetcher(leases, executor, []), leases))
-        return crews
+            leases = self.backend.leases() if consumers else self.leases
+            consumers.append(Consumer(executor, self._make_fetcher(leases, executor, []), leases))
+        return consumers
 
     def _make_executor(self, concurrency: int, processes: ProcessPool | CommandJobs | None) -> Executor:
         made, more = self._observable(Executor, ObservedExecutor)
@@ -206,9 +206,9 @@ class Worker:
             queues=self.queues,
             kinds=[kind for kind in kinds if kind not in batches],
             batches=batches,
-            offers=self.offers,
+            capabilities=self.capabilities,
             poll_seconds=self.settings.poll_seconds,
-            patience=2 * self.settings.heartbeat_seconds,
+            preference_wait=2 * self.settings.heartbeat_seconds,
             **more,
         )
 
@@ -229,19 +229,19 @@ class Worker:
         """Serve the current commands, in their own queues unless the worker was configured with queues."""
         if self.commands is None:
             return
-        adopted = self.commands.adopt(self._handlers)
-        if adopted:
+        kinds_of_commands = self.commands.refresh(self._handlers)
+        if kinds_of_commands:
             self.commands.start()
-        kinds = sorted({*self._handlers, *adopted})
+        kinds = sorted({*self._handlers, *kinds_of_commands})
         self.queues = self._configured_queues or sorted({self.definitions[kind].queue for kind in kinds})
         if self._subscription == (self.queues, kinds):
             return
         for consumer in self._consumers[:-1]:
             consumer.fetcher.set_subscription(self.queues)
-        self._consumers[-1].fetcher.set_subscription(self.queues, adopted)
+        self._consumers[-1].fetcher.set_subscription(self.queues, kinds_of_commands)
         self._subscribed_queues.clear()
         self._subscribed_queues.update(self.queues)
-        await self.leases.serve(self.queues, kinds)
+        await self.leases.update_subscription(self.queues, kinds)
         self._subscription = (self.queues, kinds)
 
     async def start(self) -> None:
@@ -249,7 +249,7 @@ class Worker:
             await self._start()
         except BaseException:
             if self._registered:
-                await _with_timeout(2, self.leases.sign_off())
+                await _with_timeout(2, self.leases.deregister())
             await self._close_connections()
             raise
 
@@ -257,8 +257,8 @@ class Worker:
         if self.processes is not None:
             await self.processes.start()
         readers = await self.backend.dispatch([consumer.fetcher for consumer in self._consumers])
-        await patiently("register the worker", self._announce)
-        await patiently("read definitions", self._read_definitions)
+        await retry_startup("register the worker", self._announce)
+        await retry_startup("read definitions", self._read_definitions)
         self.heartbeat.can_interrupt = install_interrupt(self.loop, self._leased)
         self.heartbeat.start()
         for consumer in self._consumers:
@@ -287,7 +287,7 @@ class Worker:
             raise
 
     async def _register(self) -> None:
-        left_out = await self.leases.announce(
+        left_out = await self.leases.register(
             {
                 "name": self.name,
                 "hostname": socket.gethostname(),
@@ -299,8 +299,8 @@ class Worker:
                 "concurrency": self.settings.concurrency
                 if self._handlers or self.commands is None
                 else self.commands.slots,
-                "capabilities": dict.fromkeys(self.offers, True),
-                "offers": self.offers,
+                "capability_details": dict.fromkeys(self.capabilities, True),
+                "capabilities": self.capabilities,
                 "metadata": self._registration_metadata(),
                 "heartbeat_seconds": self.settings.heartbeat_seconds,
                 "lease_seconds": self.settings.lease_seconds,
@@ -356,9 +356,9 @@ class Worker:
         leased = list(self._leased.values())
         return min((attempt.deadline for attempt in leased if attempt.deadline is not None), default=math.inf)
 
-    def abort_drain(self) -> None:
-        """Stop the drain of stop() early."""
-        self._abort.set()
+    def release_jobs(self) -> None:
+        """End the drain of stop() now, and release the jobs that are still running."""
+        self._release_requested.set()
 
     async def stop(self, drain_seconds: float | None = None) -> None:
         """Drain and stop the worker.
@@ -380,12 +380,12 @@ class Worker:
             # A claim under way is completed, so that its jobs can be released.
             await asyncio.wait(self._fetching, timeout=min(5, _left(ends_at)))
         await _with_timeout(min(10, _left(ends_at)), self.completer.drain())
-        await _with_timeout(_left(ends_at - CLOSE_SECONDS) + CLOSE_SECONDS, self._close())
+        await _with_timeout(_left(ends_at - CLOSE_SECONDS) + CLOSE_SECONDS, self._close(ends_at))
 
     async def _idle_within(self, limit: float) -> bool:
         idle = asyncio.ensure_future(self._idle())
-        hurry = asyncio.ensure_future(self._abort.wait())
-        both: set[asyncio.Future[Any]] = {idle, hurry}
+        release = asyncio.ensure_future(self._release_requested.wait())
+        both: set[asyncio.Future[Any]] = {idle, release}
         done, _ = await asyncio.wait(both, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
         for waiting in both:
             waiting.cancel()
@@ -396,11 +396,12 @@ class Worker:
         for consumer in self._consumers:
             await consumer.executor.wait_until_idle()
 
-    async def _close(self) -> None:
+    async def _close(self, ends_at: float) -> None:
         self.heartbeat.stop()
         await end_tasks(self._tasks)
         await asyncio.to_thread(self.heartbeat.join, HEARTBEAT_SECONDS)
-        await _with_timeout(2, self.leases.sign_off())
+        # A worker that did not sign off is reported as lost: a slow database gets what is left of the drain.
+        await _with_timeout(min(10, max(2, _left(ends_at))), self.leases.deregister())
         await self._close_connections()
 
     async def _close_connections(self) -> None:

@@ -1,13 +1,13 @@
 // One call: player with transcript, figures, exports, processing again and deletion.
 import { api, useApi } from "posthouse/api.js"
 import { percent } from "posthouse/format.js"
-import { html, useEffect, useRef, useState } from "posthouse/lib.js"
-import { go, link } from "posthouse/router.js"
+import { html, useEffect, useRef, useState } from "posthouse/preact.js"
+import { link, navigate } from "posthouse/router.js"
 import { useSession } from "posthouse/session.js"
-import { Back, Button, Card, Empty, Loaded, Progress } from "posthouse/ui/basics.js"
-import { Confirm } from "posthouse/ui/dialog.js"
-import { Icon } from "posthouse/ui/icons.js"
-import { attempt } from "posthouse/ui/toast.js"
+import { AsyncContent, BackLink, Button, Card, EmptyState, Progress } from "posthouse/components/display.js"
+import { Confirm } from "posthouse/components/dialog.js"
+import { Icon } from "posthouse/components/icons.js"
+import { runWithToast } from "posthouse/components/toast.js"
 import { Figures, Jobs, Keywords, Speakers } from "./figures.js"
 import { Player } from "./player.js"
 import { placeAt, timed, Transcript } from "./transcript.js"
@@ -20,8 +20,8 @@ export function Call({ id, query }) {
   const call = useApi(route(id), {}, { every: LIVE })
   return html`
     <div class="calls">
-      <${Back} href=${link("", { q: query.q })}>${query.q ? "Search results" : "All calls"}<//>
-      <${Loaded} from=${call}>${(found) => html`<${Shown} call=${found} query=${query} reload=${call.reload} />`}<//>
+      <${BackLink} href=${link("", { q: query.q })}>${query.q ? "Search results" : "All calls"}<//>
+      <${AsyncContent} from=${call}>${(found) => html`<${Shown} call=${found} query=${query} reload=${call.reload} />`}<//>
     </div>`
 }
 
@@ -41,9 +41,9 @@ function Actions({ call, isRead, reload }) {
   const session = useSession()
   const [removing, setRemoving] = useState(false)
   const canWrite = session.can("jobs:write")
-  const again = () => attempt(() => api.post(route(`${call.call_id}/process`), undefined, { query: { transcribe_again: isRead } }), "Processing started.").then(reload)
-  const remove = () => attempt(() => api.delete(route(call.call_id)), () => {
-    go(link(""))
+  const again = () => runWithToast(() => api.post(route(`${call.call_id}/process`), undefined, { query: { transcribe_again: isRead } }), "Processing started.").then(reload)
+  const remove = () => runWithToast(() => api.delete(route(call.call_id)), () => {
+    navigate(link(""))
     return "Call deleted."
   })
   return html`
@@ -63,8 +63,8 @@ function Results({ call, query }) {
     ${call.status === "low_confidence" && html`<p class="calls-note" data-tone="warn"><${Icon} name="alert" />The model read this recording with a confidence of ${percent(call.confidence)}.
       The text is probably wrong: the recording may be in another language than ${transcript.data?.language ?? "expected"}, or hard to hear.</p>`}
     <div class="calls-columns">
-      <${Loaded} from=${transcript}>${(found) => html`<${Listening} call=${call} phrases=${timed(found)} query=${query} />`}<//>
-      <div class="calls-side"><${Loaded} from=${figures}>${(found) => html`
+      <${AsyncContent} from=${transcript}>${(found) => html`<${Listening} call=${call} phrases=${timed(found)} query=${query} />`}<//>
+      <div class="calls-side"><${AsyncContent} from=${figures}>${(found) => html`
         <${Figures} figures=${found} /><${Speakers} speakers=${found.speakers} /><${Keywords} keywords=${found.keywords} />`}<//>
         <${Jobs} call=${call} /></div>
     </div>`
@@ -72,16 +72,16 @@ function Results({ call, query }) {
 
 function Listening({ call, phrases, query }) {
   const player = useRef(null)
-  const [place, setPlace] = useState("")
+  const [position, setPosition] = useState("")
   const speakers = [...new Set(phrases.map((phrase) => phrase.speaker))].sort()
   const start = query.t === undefined ? null : Number(query.t)
   useEffect(() => { if (start !== null) player.current.seek(start) }, [start])
   return html`
     <${Card} class="calls-listen">
       <${Player} source=${file(`${call.call_id}/audio`)} duration=${call.duration ?? 0} phrases=${phrases} speakers=${speakers} player=${player}
-        moved=${(seconds) => setPlace(placeAt(phrases, seconds))} />
+        moved=${(seconds) => setPosition(placeAt(phrases, seconds))} />
       ${phrases.length
-        ? html`<${Transcript} phrases=${phrases} place=${place} query=${query.q ?? ""} seek=${(seconds) => player.current.seek(seconds)} />`
-        : html`<${Empty} title="No speech">No words were found in this recording.<//>`}
+        ? html`<${Transcript} phrases=${phrases} position=${position} query=${query.q ?? ""} seek=${(seconds) => player.current.seek(seconds)} />`
+        : html`<${EmptyState} title="No speech">No words were found in this recording.<//>`}
     <//>`
 }

@@ -1,17 +1,17 @@
 // Figures of a call: talk and silence, speakers, keywords, and its jobs.
 import { site, useApi } from "posthouse/api.js"
 import { duration, percent, plural } from "posthouse/format.js"
-import { html, useEffect } from "posthouse/lib.js"
+import { html, useEffect } from "posthouse/preact.js"
 import { link } from "posthouse/router.js"
-import { Card, Figure, Loaded } from "posthouse/ui/basics.js"
+import { AsyncContent, Card, StatTile } from "posthouse/components/display.js"
 import { route } from "./words.js"
 
 export function Figures({ figures }) {
   return html`
     <div class="tiles calls-tiles">
-      <${Figure} name="Talk" value=${duration(figures.talk_seconds)} hint=${figures.overlap_seconds ? `${duration(figures.overlap_seconds)} at the same time` : "No overlap"} />
-      <${Figure} name="Silence" value=${percent(figures.silence_share)} hint=${`${duration(figures.silence_seconds)}, longest ${duration(figures.longest_silence_seconds)}`} />
-      <${Figure} name="Confidence" value=${percent(figures.confidence)} hint="Of the speaker read worst" />
+      <${StatTile} name="Talk" value=${duration(figures.talk_seconds)} hint=${figures.overlap_seconds ? `${duration(figures.overlap_seconds)} at the same time` : "No overlap"} />
+      <${StatTile} name="Silence" value=${percent(figures.silence_share)} hint=${`${duration(figures.silence_seconds)}, longest ${duration(figures.longest_silence_seconds)}`} />
+      <${StatTile} name="Confidence" value=${percent(figures.confidence)} hint="Of the speaker read worst" />
     </div>`
 }
 
@@ -41,7 +41,7 @@ export function Jobs({ call }) {
   const status = { queued: "queued", processing: "running", done: "succeeded", failed: "failed", canceled: "canceled" }
   const tries = (job) => (job.polls > 1 ? plural(job.polls, "poll") : job.attempts > 1 ? plural(job.attempts, "attempt") : "")
   return html`
-    <${Card} title="Jobs"><${Loaded} from=${jobs} lines=${4}>${(found) => html`
+    <${Card} title="Jobs"><${AsyncContent} from=${jobs} lines=${4}>${(found) => html`
       <ul class="calls-jobs" aria-label="Jobs">${found.map((job) => html`
         <li key=${job.id}><a href=${site(`/console/jobs/${job.id}`)}>${job.stage.replace("_", " ")}</a>
           <small class="figure">${tries(job)}</small><span class="status" data-status=${status[job.status]}>${job.status}</span></li>`)}</ul>`}<//><//>`

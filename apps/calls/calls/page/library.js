@@ -1,12 +1,12 @@
 // All calls: upload, search in transcripts, and a list with live states.
 import { useApi } from "posthouse/api.js"
 import { percent } from "posthouse/format.js"
-import { html, useRef, useState } from "posthouse/lib.js"
+import { html, useRef, useState } from "posthouse/preact.js"
 import { link } from "posthouse/router.js"
 import { Search } from "posthouse/search.js"
 import { useSession } from "posthouse/session.js"
-import { Button, Empty, Loaded, Progress, Tag, Time } from "posthouse/ui/basics.js"
-import { complain } from "posthouse/ui/toast.js"
+import { AsyncContent, Button, EmptyState, Progress, Tag, Time } from "posthouse/components/display.js"
+import { showError } from "posthouse/components/toast.js"
 import { upload } from "posthouse/upload.js"
 import { clock, Marked, route, stateOf } from "./words.js"
 
@@ -18,7 +18,7 @@ export function Library({ query }) {
   return html`
     <div class="calls">
       <div class="calls-bar"><${Search} class="calls-search" asked=${asked} what="Search in all transcripts" /><${Upload} done=${calls.reload} /></div>
-      ${asked ? html`<${Hits} asked=${asked} />` : html`<${Loaded} from=${calls}>${(found) => html`<${Calls} calls=${found} />`}<//>`}
+      ${asked ? html`<${Hits} asked=${asked} />` : html`<${AsyncContent} from=${calls}>${(found) => html`<${Calls} calls=${found} />`}<//>`}
     </div>`
 }
 
@@ -33,7 +33,7 @@ function Upload({ done }) {
     try {
       await upload(route(), recording, { method: "POST", query: { title: recording.name.slice(0, 500) }, progress })
     } catch (error) {
-      complain(error)
+      showError(error)
     }
     setSending(null)
     done()
@@ -54,7 +54,7 @@ function Upload({ done }) {
 function Hits({ asked }) {
   const hits = useApi(route("search"), { q: asked, limit: 100 })
   return html`
-    <${Loaded} from=${hits}>${(found) => found.length
+    <${AsyncContent} from=${hits}>${(found) => found.length
       ? html`<ul class="calls-hits" aria-label="Search results">${found.map((hit) => html`
           <li key=${`${hit.call_id} ${hit.number}`}><a href=${link(`calls/${hit.call_id}`, { t: hit.start_seconds, q: asked })}>
             <span class="figure calls-at">${clock(hit.start_seconds)}</span>
@@ -62,11 +62,11 @@ function Hits({ asked }) {
               <small>Speaker ${hit.speaker} · ${hit.title || "Untitled"}</small></span>
             ${hit.is_low_confidence && html`<${Tag} tone="warn">Low confidence<//>`}
           </a></li>`)}</ul>`
-      : html`<${Empty} icon="search" title="No phrase found">All words must be said in one phrase. Try fewer words, or their beginnings.<//>`}<//>`
+      : html`<${EmptyState} icon="search" title="No phrase found">All words must be said in one phrase. Try fewer words, or their beginnings.<//>`}<//>`
 }
 
 function Calls({ calls }) {
-  if (!calls.length) return html`<${Empty} icon="list" title="No calls yet">Upload the recording of a call. Its transcript and figures appear here.<//>`
+  if (!calls.length) return html`<${EmptyState} icon="list" title="No calls yet">Upload the recording of a call. Its transcript and figures appear here.<//>`
   return html`
     <div class="table-box"><table class="calls-list" aria-label="Calls">
       <thead><tr><th class="wide">Call</th><th>Status</th><th data-align="right">Length</th><th data-align="right">Confidence</th><th data-align="right">Uploaded</th></tr></thead>

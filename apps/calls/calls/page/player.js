@@ -1,6 +1,6 @@
 // Plays the audio of a call. The lanes show when each speaker talks, and are the slider of the player.
-import { html, useEffect, useRef, useState } from "posthouse/lib.js"
-import { Button } from "posthouse/ui/basics.js"
+import { html, useEffect, useRef, useState } from "posthouse/preact.js"
+import { Button } from "posthouse/components/display.js"
 import { clock } from "./words.js"
 
 const STEP = 5

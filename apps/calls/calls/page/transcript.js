@@ -1,6 +1,6 @@
 // The transcript, which follows the player: a click on a word or on a time plays from there.
 import { percent } from "posthouse/format.js"
-import { html, useEffect, useRef } from "posthouse/lib.js"
+import { html, useEffect, useRef } from "posthouse/preact.js"
 import { clock, matches, queryWords } from "./words.js"
 
 const UNSURE = 0.4
@@ -14,13 +14,13 @@ export function placeAt(phrases, seconds) {
   return phrase ? `${phrase.number}.${phrase.words.findLastIndex((word) => word.start <= seconds)}` : ""
 }
 
-export function Transcript({ phrases, place, query, seek }) {
+export function Transcript({ phrases, position, query, seek }) {
   const list = useRef(null)
-  const [current, word] = place.split(".").map(Number)
+  const [current, word] = position.split(".").map(Number)
   useEffect(() => {
     const shown = list.current.querySelector("[aria-current]")
     if (shown) list.current.scrollTop = shown.offsetTop - list.current.clientHeight / 3
-  }, [place && current])
+  }, [position && current])
   const wanted = queryWords(query)
   const clicked = (event) => {
     const at = event.target.closest("[data-at]")?.dataset.at
@@ -28,7 +28,7 @@ export function Transcript({ phrases, place, query, seek }) {
   }
   return html`
     <ol class="calls-transcript" aria-label="Transcript" ref=${list} onClick=${clicked}>
-      ${phrases.map((phrase) => html`<${Phrase} key=${phrase.number} phrase=${phrase} wanted=${wanted} word=${place && phrase.number === current ? word : -1} isCurrent=${place && phrase.number === current} />`)}
+      ${phrases.map((phrase) => html`<${Phrase} key=${phrase.number} phrase=${phrase} wanted=${wanted} word=${position && phrase.number === current ? word : -1} isCurrent=${position && phrase.number === current} />`)}
     </ol>`
 }
 

@@ -1,11 +1,11 @@
 // Addresses, times, states and highlighted words.
-import { address, site } from "posthouse/api.js"
+import { apiUrl, site } from "posthouse/api.js"
 import { percent } from "posthouse/format.js"
-import { html } from "posthouse/lib.js"
+import { html } from "posthouse/preact.js"
 
 /** The URL of a route; `file` adds the tenant that the operator has selected, for links and players. */
 export const route = (path = "") => site(`/calls${path && `/${path}`}`)
-export const file = (path) => address(route(path))
+export const file = (path) => apiUrl(route(path))
 
 /** 83.5 s as 1:23. */
 export function clock(seconds) {

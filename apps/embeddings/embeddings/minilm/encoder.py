@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from embeddings.minilm.quantize import quantized_model
 from embeddings.minilm.weights import TOKENIZER, verified, weights_folder
 
-LONGEST = 256
+MAX_TOKENS = 256
 """Maximum tokens per text, as in the training of the model."""
 TOGETHER = 8
 """Texts per run. More are not faster, because they no longer fit into the CPU cache."""
@@ -39,7 +39,7 @@ class Encoder:
         options.intra_op_num_threads = 1
         session = onnxruntime.InferenceSession(str(quantized_model(cache)), options)
         tokenizer = Tokenizer.from_file(str(verified(weights_folder() / TOKENIZER)))
-        tokenizer.enable_truncation(LONGEST)
+        tokenizer.enable_truncation(MAX_TOKENS)
         tokenizer.no_padding()
         return cls(session, tokenizer, threads)
 

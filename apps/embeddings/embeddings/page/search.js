@@ -1,7 +1,8 @@
 // Search by meaning, and the state of the embeddings.
 import { site, useApi } from "posthouse/api.js"
-import { html, useEffect, useState } from "posthouse/lib.js"
-import { Empty, Loaded } from "posthouse/ui/basics.js"
+import { html, useEffect, useState } from "posthouse/preact.js"
+import { AsyncContent, EmptyState, StatTile } from "posthouse/components/display.js"
+import { formatInteger } from "posthouse/format.js"
 
 const LIVE = 2000
 const TYPING = 150
@@ -18,29 +19,26 @@ export function Search({ query }) {
       <${Figures} />
       <input type="search" aria-label="Search rules by meaning" placeholder="Search rules by meaning" value=${text}
         onInput=${(event) => setText(event.target.value)} />
-      ${asked ? html`<${Hits} asked=${asked} />` : html`<${Empty} title="Type to search">Similar rules appear here with their scores.<//>`}
+      ${asked ? html`<${Hits} asked=${asked} />` : html`<${EmptyState} title="Type to search">Similar rules appear here with their scores.<//>`}
     </div>`
 }
 
 function Figures() {
   const found = useApi(site("/embeddings/coverage"), {}, { every: LIVE })
-  return html`<${Loaded} from=${found}>${(now) => html`
-    <dl class="embeddings-figures" aria-label="State">
-      <${Figure} name="Coverage" value=${`${now.embedded} of ${now.rules}`} hint="Rules whose current text is embedded." />
-      <${Figure} name="Queue" value=${now.queued + now.running} hint=${`${now.running} running, ${now.failed} failed.`} />
-      <${Figure} name="Saved by deduplication" value=${now.reused} hint=${`${now.computed} texts were computed.`} />
-      <${Figure} name="Model" value=${now.model} hint=${now.next_model ? `Changing to ${now.next_model}: ${now.next_done} of ${now.texts} texts.` : "Serves all searches."} />
-    </dl>`}<//>`
+  return html`<${AsyncContent} from=${found}>${(now) => html`
+    <div class="tiles embeddings-figures" role="group" aria-label="State">
+      <${StatTile} name="Coverage" value=${`${formatInteger(now.embedded)} of ${formatInteger(now.rules)}`} hint="rules whose current text is embedded" />
+      <${StatTile} name="Queue" value=${formatInteger(now.queued + now.running)} hint=${`${formatInteger(now.running)} running, ${formatInteger(now.failed)} failed`} />
+      <${StatTile} name="Saved by deduplication" value=${formatInteger(now.reused)} hint=${`${formatInteger(now.computed)} texts computed`} />
+      <${StatTile} name="Model" value=${html`<span class="word">${now.model}</span>`} hint=${now.next_model ? `changing to ${now.next_model}: ${formatInteger(now.next_done)} of ${formatInteger(now.texts)} texts` : "serves all searches"} />
+    </div>`}<//>`
 }
-
-const Figure = ({ name, value, hint }) => html`
-  <div class="embeddings-figure"><dt>${name}</dt><dd><strong>${value}</strong><span>${hint}</span></dd></div>`
 
 function Hits({ asked }) {
   const found = useApi(site("/embeddings/search"), { q: asked, limit: 10 })
-  return html`<${Loaded} from=${found}>${(rules) => rules.length
+  return html`<${AsyncContent} from=${found}>${(rules) => rules.length
     ? html`<ol class="embeddings-hits" aria-label="Similar rules">${rules.map((rule) => html`<${Hit} key=${rule.id} rule=${rule} />`)}</ol>`
-    : html`<${Empty} title="No rules yet">Insert rules in SQL or with POST /embeddings/rules.<//>`}<//>`
+    : html`<${EmptyState} title="No rules yet">Insert rules in SQL or with POST /embeddings/rules.<//>`}<//>`
 }
 
 const Hit = ({ rule }) => html`

@@ -5,4 +5,4 @@ set title = coalesce(%(title)s, title), guidance = coalesce(%(guidance)s, guidan
   priority = coalesce(%(priority)s, priority), updated_at = posthouse.now()
 where id = %(id)s
 returning id, rule_id, title, guidance, rationale, priority, text_hash,
-  embedded_hash is not distinct from text_hash as embedded
+  embeddings.is_embedded(tenant_id, text_hash) as embedded

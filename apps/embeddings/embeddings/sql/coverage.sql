@@ -2,7 +2,10 @@
 -- the model, how many texts have a vector of the next one.
 select r.rules, r.embedded, j.queued, j.running, j.failed, j.computed, j.reused, m.next as next_model, t.texts, t.next_done
 from (
-  select count(*) as rules, count(*) filter (where embedded_hash = text_hash) as embedded from embeddings.rules
+  select count(*) as rules, count(v.text_hash) as embedded
+  from embeddings.rules as r
+  left join embeddings.models as m on true
+  left join embeddings.vectors as v on v.tenant_id = r.tenant_id and v.model = m.active and v.text_hash = r.text_hash
 ) as r
 cross join (
   select count(*) filter (where status in ('pending', 'retrying')) as queued,

@@ -6,6 +6,7 @@ with self as materialized (
 select r.id, r.rule_id, r.title, r.guidance, r.rationale, r.priority, n.similarity
 from self as s
 cross join lateral embeddings.nearest(s.tenant_id, s.embedding_model, s.embedding, %(limit)s + 1) as n
-join embeddings.rules as r on r.tenant_id = s.tenant_id and r.embedded_hash = n.text_hash and r.id <> s.id
+cross join lateral embeddings.rules_of(s.tenant_id, s.embedding_model, n.text_hash) as r
+where r.id <> s.id
 order by n.similarity desc, r.rule_id
 limit %(limit)s

@@ -1,15 +1,15 @@
 // The commands of a library: buttons that start them, and the latest jobs with their progress.
 import { api } from "posthouse/api.js"
-import { html } from "posthouse/lib.js"
+import { html } from "posthouse/preact.js"
 import { link } from "posthouse/router.js"
-import { Button, Empty, Loaded, Progress, Status, Time } from "posthouse/ui/basics.js"
-import { attempt } from "posthouse/ui/toast.js"
+import { AsyncContent, Button, EmptyState, Progress, Status, Time } from "posthouse/components/display.js"
+import { runWithToast } from "posthouse/components/toast.js"
 import { isActive } from "./library.js"
 
 const NAMES = { "photos.sync": "Sync", "photos.tag": "Tag", "photos.train": "Train", "photos.retag": "Re-tag", "photos.connect": "Connect", "photos.create-list": "Create list" }
 
 export function Commands({ library, jobs, done }) {
-  const start = (kind, payload = {}) => attempt(() => api.post("/jobs", { definition_key: kind, payload, dedupe_key: `${kind} ${JSON.stringify(payload)}` }).then(done), `${NAMES[kind]} started`)
+  const start = (kind, payload = {}) => runWithToast(() => api.post("/jobs", { definition_key: kind, payload, dedupe_key: `${kind} ${JSON.stringify(payload)}` }).then(done), `${NAMES[kind]} started`)
   const busy = (kind) => jobs.some((job) => job.definition_key === kind && isActive(job))
   const provider = library?.providers[0]?.id
   return html`
@@ -22,9 +22,9 @@ export function Commands({ library, jobs, done }) {
 
 export function Activity({ jobs }) {
   return html`
-    <${Loaded} from=${jobs} lines=${4}>${({ items }) => (items.length
+    <${AsyncContent} from=${jobs} lines=${4}>${({ items }) => (items.length
       ? html`<ul class="photos-activity" aria-label="Latest jobs">${items.map((job) => html`<${Line} key=${job.id} job=${job} />`)}</ul>`
-      : html`<${Empty} icon="clock" title="No jobs yet">Syncs, training and tagging appear here.<//>`)}<//>`
+      : html`<${EmptyState} icon="clock" title="No jobs yet">Syncs, training and tagging appear here.<//>`)}<//>`
 }
 
 const Line = ({ job }) => html`

@@ -1,13 +1,13 @@
 // The gallery of a tenant; operators choose the tenant first.
 import { api, useApi } from "posthouse/api.js"
 import { plural } from "posthouse/format.js"
-import { html, useState } from "posthouse/lib.js"
+import { html, useState } from "posthouse/preact.js"
 import { clockOf } from "posthouse/pages/trigger-parts.js"
 import { setQuery } from "posthouse/router.js"
 import { useSession } from "posthouse/session.js"
-import { Button, Card, Empty, Loaded, Tag, Time } from "posthouse/ui/basics.js"
-import { Field } from "posthouse/ui/fields.js"
-import { attempt } from "posthouse/ui/toast.js"
+import { AsyncContent, Button, Card, EmptyState, Tag, Time } from "posthouse/components/display.js"
+import { Field } from "posthouse/components/forms.js"
+import { runWithToast } from "posthouse/components/toast.js"
 import { Activity, Commands } from "./activity.js"
 import { fileUrl, route, useLibrary } from "./library.js"
 import { Picture, PictureDialog } from "./picture.js"
@@ -21,7 +21,7 @@ export function Gallery({ query }) {
   const libraries = useApi(route("libraries"))
   return html`
     <div class="photos">
-      <${Loaded} from=${libraries}>${(found) => (session.operator && !session.tenant
+      <${AsyncContent} from=${libraries}>${(found) => (session.operator && !session.tenant
         ? html`<${Libraries} libraries=${found} choose=${session.chooseTenant} />`
         : found.length ? html`<${Library} query=${query} session=${session} />` : html`<${NewLibrary} session=${session} done=${libraries.reload} />`)}<//>
     </div>`
@@ -40,13 +40,13 @@ function Library({ query, session }) {
       <${Card} title="Trained keywords"><${Models} library=${library} /><//>
     </div>
     <${Keywords} library=${library} keyword=${keyword} />
-    <${Loaded} from=${pictures}>${({ items, total }) => (total
+    <${AsyncContent} from=${pictures}>${({ items, total }) => (total
       ? html`
         <p class="faint" role="status">${plural(total, "picture")}${keyword && ` tagged “${keyword}”`}</p>
         <ul class="photos-grid" aria-label="Pictures">${items.map((picture) => html`<${Picture} key=${picture.id} picture=${picture} open=${() => setOpened(picture.id)} />`)}</ul>
         ${total > items.length && limit < MAX_SHOWN && html`<div class="bar"><${Button} icon="down" onClick=${() => setLimit(limit + PAGE)}>Show more<//></div>`}
         <${PictureDialog} picture=${items.find(({ id }) => id === opened)} close=${() => setOpened(null)} />`
-      : html`<${Empty} icon="layers" title=${keyword ? "No pictures with this tag" : "No pictures yet"}>Upload a picture, or copy files into the folder of the library. They appear here with their tags.<//>`)}<//>`
+      : html`<${EmptyState} icon="layers" title=${keyword ? "No pictures with this tag" : "No pictures yet"}>Upload a picture, or copy files into the folder of the library. They appear here with their tags.<//>`)}<//>`
 }
 
 /** Albums are folders; their names are the keywords of the model. */
@@ -82,7 +82,7 @@ function NextSync({ tenant }) {
 
 /** All tenants side by side, for operators. */
 function Libraries({ libraries, choose }) {
-  if (!libraries.length) return html`<${Empty} icon="layers" title="No libraries yet" command="posthouse demo photos">The demo creates two tenants with a library each. A tenant admin can also create one on this page.<//>`
+  if (!libraries.length) return html`<${EmptyState} icon="layers" title="No libraries yet" command="posthouse demo photos">The demo creates two tenants with a library each. A tenant admin can also create one on this page.<//>`
   return html`<ul class="photos-libraries" aria-label="Libraries">${libraries.map((library) => html`
     <li key=${library.tenant_id} class="card">
       <div class="bar"><h2 class="grow">${library.tenant_id}</h2><span class="faint">${plural(library.pictures, "picture")}</span><${Button} onClick=${() => choose(library.tenant_id)}>Open<//></div>
@@ -98,13 +98,13 @@ function Newest({ tenant }) {
 
 function NewLibrary({ session, done }) {
   const [timezone, setTimezone] = useState(Intl.DateTimeFormat().resolvedOptions().timeZone)
-  if (!session.can("triggers:write")) return html`<${Empty} icon="layers" title="No library yet">An admin of the tenant can create it on this page.<//>`
+  if (!session.can("triggers:write")) return html`<${EmptyState} icon="layers" title="No library yet">An admin of the tenant can create it on this page.<//>`
   const create = (event) => {
     event.preventDefault()
-    attempt(() => api.post(route("libraries"), { timezone }).then(done), "Library created")
+    runWithToast(() => api.post(route("libraries"), { timezone }).then(done), "Library created")
   }
   return html`
-    <${Empty} icon="layers" title="Create the library" action=${html`
+    <${EmptyState} icon="layers" title="Create the library" action=${html`
       <form class="photos-new" onSubmit=${create}>
         <${Field} label="Time zone" hint="Of the nightly sync, at 2 in the morning.">${(given) => html`
           <input ...${given} list="zones" required value=${timezone} onInput=${(event) => setTimezone(event.target.value)} />

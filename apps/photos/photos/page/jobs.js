@@ -1,13 +1,13 @@
 // The jobs of a tenant: summary, table and triggers, made of the pages of the console.
 import { useApi } from "posthouse/api.js"
-import { duration, short } from "posthouse/format.js"
-import { html, useMemo } from "posthouse/lib.js"
+import { duration, formatCompact } from "posthouse/format.js"
+import { html, useMemo } from "posthouse/preact.js"
 import { Jobs } from "posthouse/pages/jobs.js"
 import { Triggers } from "posthouse/pages/triggers.js"
 import { link } from "posthouse/router.js"
 import { actionsColumn } from "posthouse/row-actions.js"
 import { useSession } from "posthouse/session.js"
-import { Figure, Loaded, Tabs } from "posthouse/ui/basics.js"
+import { AsyncContent, StatTile, Tabs } from "posthouse/components/display.js"
 
 const TABS = [{ name: "jobs", text: "Queue" }, { name: "triggers", text: "Triggers" }]
 
@@ -26,7 +26,7 @@ export const TriggerTab = ({ id, query }) => html`${!id && html`<${JobTabs} now=
 function Summary() {
   const summary = useApi("/jobs/summary", {}, { every: 3000 })
   return html`
-    <${Loaded} from=${summary} height=${92}>${({ counts, oldest_queued_seconds: oldest }) => html`
+    <${AsyncContent} from=${summary} height=${92}>${({ counts, oldest_queued_seconds: oldest }) => html`
       <div class="tiles" role="group" aria-label="Jobs by status">
         <${Card} name="Queued" status="queued" counts=${counts} hint=${oldest ? `oldest ${duration(oldest)}` : counts.queued ? "scheduled for later" : "no jobs waiting"} />
         <${Card} name="Running" status="running" counts=${counts} hint="one at a time per tenant" />
@@ -36,4 +36,4 @@ function Summary() {
 }
 
 const Card = ({ name, status, counts, hint, bad }) => html`
-  <${Figure} name=${name} value=${short(counts[status] ?? 0)} hint=${hint} tone=${bad && counts[status] > 0 && "bad"} href=${link("jobs", { q: `status:${status}` })} />`
+  <${StatTile} name=${name} value=${formatCompact(counts[status] ?? 0)} hint=${hint} tone=${bad && counts[status] > 0 && "bad"} href=${link("jobs", { q: `status:${status}` })} />`

@@ -1,12 +1,12 @@
 // Requests of the gallery: the URLs of routes and pictures, and live data of a library.
-import { address, api, site, useApi } from "posthouse/api.js"
-import { useEffect } from "posthouse/lib.js"
-import { useLive, useSoon } from "posthouse/live.js"
+import { api, apiUrl, site, useApi } from "posthouse/api.js"
+import { useEffect } from "posthouse/preact.js"
+import { useEventStream, useThrottled } from "posthouse/stream.js"
 
 export const route = (path) => site(`/photos/${path}`)
 
 /** The URL of a picture; its content is part of the URL, so that a changed picture is loaded again. */
-export const fileUrl = (picture, size, tenant) => address(route(`pictures/${picture.id}/${size}`), { v: picture.sha256.slice(0, 12), tenant })
+export const fileUrl = (picture, size, tenant) => apiUrl(route(`pictures/${picture.id}/${size}`), { v: picture.sha256.slice(0, 12), tenant })
 
 const SCAN_EVERY = 2000
 const ACTIVE = new Set(["queued", "running"])
@@ -19,7 +19,7 @@ export function useLibrary(keyword, limit) {
   const libraries = useApi(route("libraries"), {}, { every: 15_000 })
   const pictures = useApi(route("pictures"), { keyword, limit }, { every: active ? 1000 : 15_000 })
   const reload = () => [jobs, libraries, pictures].forEach((each) => each.reload())
-  useLive({ event: "job", queue: "photos" }, useSoon(reload))
+  useEventStream({ event: "job", queue: "photos" }, useThrottled(reload))
   useEffect(() => { // progress reports send no event
     const timer = active && setInterval(jobs.reload, 1000)
     return () => clearInterval(timer)

@@ -1,8 +1,8 @@
 // A picture in the gallery, and its dialog.
 import { bytes } from "posthouse/format.js"
-import { html } from "posthouse/lib.js"
-import { Facts, Tag } from "posthouse/ui/basics.js"
-import { Dialog } from "posthouse/ui/dialog.js"
+import { html } from "posthouse/preact.js"
+import { DescriptionList, Tag } from "posthouse/components/display.js"
+import { Dialog } from "posthouse/components/dialog.js"
 import { fileUrl } from "./library.js"
 
 const SHOWN_TAGS = 6
@@ -32,6 +32,6 @@ export function PictureDialog({ picture, close }) {
     <${Dialog} wide title=${nameOf(picture)} close=${close}>
       <img class="photos-original" alt=${nameOf(picture)} width=${picture.width} height=${picture.height} src=${fileUrl(picture, "original")} />
       <p class="photos-tags">${tagsOf(picture).map((tag) => html`<${KeywordTag} key=${tag.keyword} tag=${tag} />`)}</p>
-      <${Facts} facts=${[["Path", html`<code>${picture.path}</code>`], ["Pixels", `${picture.width} × ${picture.height}`], ["Size", bytes(picture.size)]]} />
+      <${DescriptionList} facts=${[["Path", html`<code>${picture.path}</code>`], ["Pixels", `${picture.width} × ${picture.height}`], ["Size", bytes(picture.size)]]} />
     <//>`
 }

@@ -1,7 +1,7 @@
 // Upload of pictures into an album.
-import { html, useRef, useState } from "posthouse/lib.js"
-import { Button, Progress } from "posthouse/ui/basics.js"
-import { complain, toast } from "posthouse/ui/toast.js"
+import { html, useRef, useState } from "posthouse/preact.js"
+import { Button, Progress } from "posthouse/components/display.js"
+import { showError, toast } from "posthouse/components/toast.js"
 import { upload } from "posthouse/upload.js"
 import { route } from "./library.js"
 
@@ -20,7 +20,7 @@ export function Upload({ albums, done }) {
         await upload(route(`pictures/${encodeURIComponent(safeName(file.name))}`), file, { query: { album: album.trim() || "inbox" }, progress: setShare })
         stored += 1
       } catch (error) {
-        complain(error)
+        showError(error)
       }
     }
     setShare(null)

@@ -1,15 +1,15 @@
 // The library: upload, search, and all videos with their state.
 import { useApi } from "posthouse/api.js"
-import { html, useState } from "posthouse/lib.js"
+import { html, useState } from "posthouse/preact.js"
 import { link } from "posthouse/router.js"
 import { Search } from "posthouse/search.js"
-import { Button, Empty, Loaded, Progress, Time } from "posthouse/ui/basics.js"
+import { AsyncContent, Button, EmptyState, Progress, Time } from "posthouse/components/display.js"
 import { Uploads } from "./uploads.js"
 import { clock, Marked, media, route, stateOf } from "./words.js"
 
 const LIVE = 1500
 const PAGE = 100
-const MOST = 500
+const MAX_SHOWN = 500
 
 export function Library({ query }) {
   const [limit, setLimit] = useState(PAGE)
@@ -18,31 +18,31 @@ export function Library({ query }) {
   return html`
     <div class="vision">
       <div class="vision-bar"><${Search} class="vision-search" asked=${asked} what="Search the texts in all videos" hint="Search texts: words, @mention, #hashtag, 4711" /><${Uploads} done=${videos.reload} /></div>
-      ${asked ? html`<${Hits} key=${asked} asked=${asked} />` : html`<${Loaded} from=${videos}>${(found) => html`<${Videos} videos=${found} />
+      ${asked ? html`<${Hits} key=${asked} asked=${asked} />` : html`<${AsyncContent} from=${videos}>${(found) => html`<${Videos} videos=${found} />
         <${More} shown=${found.length} limit=${limit} setLimit=${setLimit} />`}<//>`}
     </div>`
 }
 
 /** Loads more of a list that has as many entries as were asked for. */
-const More = ({ shown, limit, setLimit }) => shown === limit && limit < MOST
-  && html`<p class="vision-more"><${Button} onClick=${() => setLimit(Math.min(MOST, limit + PAGE))}>Show more<//></p>`
+const More = ({ shown, limit, setLimit }) => shown === limit && limit < MAX_SHOWN
+  && html`<p class="vision-more"><${Button} onClick=${() => setLimit(Math.min(MAX_SHOWN, limit + PAGE))}>Show more<//></p>`
 
 function Hits({ asked }) {
   const [limit, setLimit] = useState(PAGE)
   const hits = useApi(route("search"), { q: asked, limit })
   return html`
-    <${Loaded} from=${hits}>${(found) => found.length
+    <${AsyncContent} from=${hits}>${(found) => found.length
       ? html`<ul class="vision-hits" aria-label="Search results">${found.map((hit) => html`
           <li key=${hit.segment_id}><a href=${link(`videos/${hit.video_id}`, { t: hit.t_start, q: asked })}>
             <${Picture} video=${hit.video_id} name=${hit.t_start} />
             <span class="vision-text"><b><${Marked} text=${hit.text} query=${asked} /></b>
               <small>${clock(hit.t_start)} – ${clock(hit.t_end)} · ${hit.title || "Untitled"}</small></span>
           </a></li>`)}</ul><${More} shown=${found.length} limit=${limit} setLimit=${setLimit} />`
-      : html`<${Empty} icon="search" title="No text found">All words must be visible in one line of a video. Try fewer or shorter words.<//>`}<//>`
+      : html`<${EmptyState} icon="search" title="No text found">All words must be visible in one line of a video. Try fewer or shorter words.<//>`}<//>`
 }
 
 function Videos({ videos }) {
-  if (!videos.length) return html`<${Empty} icon="play" title="No videos yet">Upload a video. The texts in it can be searched when it is ready.<//>`
+  if (!videos.length) return html`<${EmptyState} icon="play" title="No videos yet">Upload a video. The texts in it can be searched when it is ready.<//>`
   return html`<ul class="vision-videos" aria-label="Videos">${videos.map((video) => html`<${Tile} key=${video.video_id} video=${video} />`)}</ul>`
 }
 

@@ -1,9 +1,9 @@
 // Uploads with progress, one file after the other, in the chosen language.
 import { api, useApi } from "posthouse/api.js"
-import { html, useRef, useState } from "posthouse/lib.js"
+import { html, useRef, useState } from "posthouse/preact.js"
 import { useSession } from "posthouse/session.js"
-import { Button, Progress } from "posthouse/ui/basics.js"
-import { complain } from "posthouse/ui/toast.js"
+import { Button, Progress } from "posthouse/components/display.js"
+import { showError } from "posthouse/components/toast.js"
 import { upload } from "posthouse/upload.js"
 import { languageName, route } from "./words.js"
 
@@ -57,7 +57,7 @@ function FileButton({ act, done, multiple = false, children, ...rest }) {
     stopping.current = new AbortController()
     for (const file of [...event.target.files]) {
       setShare(0)
-      await act(file, { progress: setShare, signal: stopping.current.signal }).catch((error) => error.name === "AbortError" || complain(error))
+      await act(file, { progress: setShare, signal: stopping.current.signal }).catch((error) => error.name === "AbortError" || showError(error))
       done()
       if (stopping.current.signal.aborted) break
     }

@@ -1,13 +1,13 @@
 // One video: player, texts, clips and deletion.
 import Hls from "hls.js"
 import { api, useApi } from "posthouse/api.js"
-import { html, useEffect, useRef, useState } from "posthouse/lib.js"
-import { go, link } from "posthouse/router.js"
+import { html, useEffect, useRef, useState } from "posthouse/preact.js"
+import { link, navigate } from "posthouse/router.js"
 import { useSession } from "posthouse/session.js"
-import { Back, Button, Card, Empty, Loaded, Progress, Snippet } from "posthouse/ui/basics.js"
-import { Confirm, Dialog } from "posthouse/ui/dialog.js"
-import { SelectField } from "posthouse/ui/fields.js"
-import { attempt, complain, toast } from "posthouse/ui/toast.js"
+import { AsyncContent, BackLink, Button, Card, EmptyState, Progress, Snippet } from "posthouse/components/display.js"
+import { Confirm, Dialog } from "posthouse/components/dialog.js"
+import { SelectField } from "posthouse/components/forms.js"
+import { runWithToast, showError, toast } from "posthouse/components/toast.js"
 import { Replace } from "./uploads.js"
 import { clock, Marked, media, route, stateOf } from "./words.js"
 
@@ -17,8 +17,8 @@ export function Video({ id, query }) {
   const video = useApi(route(`videos/${id}`), {}, { every: LIVE })
   return html`
     <div class="vision">
-      <${Back} href=${link("", { q: query.q })}>${query.q ? "Search results" : "All videos"}<//>
-      <${Loaded} from=${video}>${(found) => html`<${Shown} video=${found} query=${query} reload=${video.reload} />`}<//>
+      <${BackLink} href=${link("", { q: query.q })}>${query.q ? "Search results" : "All videos"}<//>
+      <${AsyncContent} from=${video}>${(found) => html`<${Shown} video=${found} query=${query} reload=${video.reload} />`}<//>
     </div>`
 }
 
@@ -46,9 +46,9 @@ function Actions({ video, reload }) {
   const session = useSession()
   const [open, setOpen] = useState(null)
   const close = () => setOpen(null)
-  const remove = () => attempt(() => api.delete(route(`videos/${video.video_id}`)), () => {
+  const remove = () => runWithToast(() => api.delete(route(`videos/${video.video_id}`)), () => {
     toast("Video deleted.")
-    go(link(""))
+    navigate(link(""))
   })
   return html`
     <span class="vision-actions">
@@ -92,7 +92,7 @@ function Player({ video, player, at }) {
       return undefined
     }
     const stream = new Hls({ startPosition: at / 1000 })
-    stream.on(Hls.Events.ERROR, (_, problem) => problem.fatal && complain(new Error("The stream cannot be played. Reload the page to try again.")))
+    stream.on(Hls.Events.ERROR, (_, problem) => problem.fatal && showError(new Error("The stream cannot be played. Reload the page to try again.")))
     stream.loadSource(source)
     stream.attachMedia(element)
     return () => stream.destroy()
@@ -105,14 +105,14 @@ function Texts({ video, query, seek }) {
   const texts = useApi(route(`videos/${video.video_id}/segments`), { limit: 500 })
   return html`
     <${Card} title="Texts" class="vision-texts">
-      <${Loaded} from=${texts}>${(found) => found.length
+      <${AsyncContent} from=${texts}>${(found) => found.length
         ? html`<ul aria-label="Texts">${found.map((text) => html`
             <li key=${text.segment_id} aria-current=${String(text.t_start) === query.t ? "true" : undefined}>
               <button type="button" class="vision-seek" onClick=${() => seek(text.t_start)}><span class="figure">${clock(text.t_start)}</span>
                 <span><${Marked} text=${text.text} query=${query.q ?? ""} /></span></button>
               ${session.can("jobs:write") && html`<${ClipButton} video=${video} text=${text} />`}
             </li>`)}</ul>`
-        : html`<${Empty} title="No texts">No text was found in this video.<//>`}<//>
+        : html`<${EmptyState} title="No texts">No text was found in this video.<//>`}<//>
     <//>`
 }
 
@@ -124,11 +124,11 @@ function ClipButton({ video, text }) {
   useEffect(() => {
     if (state.data?.status === "done") setClip(state.data)
     if (state.data?.error) {
-      complain(new Error(state.data.error))
+      showError(new Error(state.data.error))
       setClip(null)
     }
   }, [state.data])
-  const create = () => attempt(async () => setClip(await api.post(route("clips"), { video_id: video.video_id, t_start: text.t_start, t_end: text.t_end })))
+  const create = () => runWithToast(async () => setClip(await api.post(route("clips"), { video_id: video.video_id, t_start: text.t_start, t_end: text.t_end })))
   if (clip?.status === "done") return html`<a class="button small" href=${media(video.video_id, `clips/${clip.clip_id}.mp4`)} download="clip.mp4" target="_self">Download clip</a>`
   return html`<${Button} small plain busy=${Boolean(clip)} onClick=${create}>Clip<//>`
 }

@@ -1,5 +1,5 @@
 // Times, states and highlighted texts.
-import { html } from "posthouse/lib.js"
+import { html } from "posthouse/preact.js"
 import { site } from "posthouse/api.js"
 
 export const route = (path) => site(`/vision/${path}`)

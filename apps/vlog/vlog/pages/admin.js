@@ -1,11 +1,10 @@
 // Workers, and the videos that they transcode, live.
 import { site, useApi } from "posthouse/api.js"
-import { count, plural } from "posthouse/format.js"
-import { html } from "posthouse/lib.js"
+import { formatInteger, plural } from "posthouse/format.js"
+import { html } from "posthouse/preact.js"
 import { link } from "posthouse/router.js"
 import { useSession } from "posthouse/session.js"
-import { Card, Empty, Figure, Loaded, Progress, Status, Tag, Time } from "posthouse/ui/basics.js"
-import { Table } from "posthouse/ui/table.js"
+import { AsyncContent, Card, EmptyState, Progress, StatTile, Status, Table, Tag, Time } from "posthouse/components/display.js"
 import { Qualities, route, State, stateOf, useVideos } from "./videos.js"
 
 const QUEUE = "vlog"
@@ -21,18 +20,18 @@ export function Admin() {
   return html`
     <div class="vlog">
       <div class="tiles">
-        <${Figure} name="Workers" value=${count(serving?.length)} hint="online, for videos" tone=${serving?.length === 0 && "bad"} />
-        <${Figure} name="Busy" value=${count(serving?.filter(({ running: jobs }) => jobs).length)} hint="run at least one job" />
-        <${Figure} name="Transcoding" value=${count(running?.length)} hint="videos now" />
-        <${Figure} name="Waiting" value=${count(videos.data && videos.data.length - running.length)} hint="videos in the queue" />
+        <${StatTile} name="Workers" value=${formatInteger(serving?.length)} hint="online, for videos" tone=${serving?.length === 0 && "bad"} />
+        <${StatTile} name="Busy" value=${formatInteger(serving?.filter(({ running: jobs }) => jobs).length)} hint="run at least one job" />
+        <${StatTile} name="Transcoding" value=${formatInteger(running?.length)} hint="videos now" />
+        <${StatTile} name="Waiting" value=${formatInteger(videos.data && videos.data.length - running.length)} hint="videos in the queue" />
       </div>
-      <${Loaded} from=${videos} lines=${4}>${(list) => list.length
+      <${AsyncContent} from=${videos} lines=${4}>${(list) => list.length
         ? html`<ul class="vlog-active" aria-label="Videos in progress">${list.map((video) => html`<${Active} key=${video.id} video=${video} />`)}</ul>`
-        : html`<${Card}><${Empty} icon="check" title="Nothing to transcode">Uploaded videos appear here until they are ready.<//><//>`}<//>
+        : html`<${Card}><${EmptyState} icon="check" title="Nothing to transcode">Uploaded videos appear here until they are ready.<//><//>`}<//>
       <${Card} title="Workers" aside=${isOperator && html`<a href=${site("/console/workers")}>Manage workers</a>`}>
-        <${Loaded} from=${workers} lines=${3}>${() => serving.length
+        <${AsyncContent} from=${workers} lines=${3}>${() => serving.length
           ? html`<${Table} label="Workers" columns=${isOperator ? [...COLUMNS, ...OPERATOR_COLUMNS] : COLUMNS} rows=${serving} rowKey=${({ id }) => id} />`
-          : html`<${Empty} icon="cpu" title="No workers online" command="posthouse worker --app vlog:app --queue vlog">Videos wait until a worker starts. To start one:<//>`}<//>
+          : html`<${EmptyState} icon="cpu" title="No workers online" command="posthouse worker --app vlog:app --queue vlog">Videos wait until a worker starts. To start one:<//>`}<//>
       <//>
     </div>`
 }
@@ -57,8 +56,8 @@ function Active({ video }) {
 const COLUMNS = [
   { name: "name", text: "Worker", cell: ({ name, id }) => html`<b>${name ?? id.slice(0, 8)}</b>` },
   { name: "status", text: "Status", cell: ({ status }) => html`<${Status} status=${status} />` },
-  { name: "running", text: "Running jobs", align: "right", cell: ({ running, concurrency }) => `${count(running)} in ${plural(concurrency, "slot")}` },
-  { name: "offers", text: "Capabilities", cell: ({ offers }) => (offers.length ? offers.map((name) => html`<${Tag} key=${name} tone="accent">${name}<//> `) : "–") },
+  { name: "running", text: "Running jobs", align: "right", cell: ({ running, concurrency }) => `${formatInteger(running)} in ${plural(concurrency, "slot")}` },
+  { name: "capabilities", text: "Capabilities", cell: ({ capabilities }) => (capabilities.length ? capabilities.map((name) => html`<${Tag} key=${name} tone="accent">${name}<//> `) : "–") },
 ]
 
 /** Tenants see neither names nor machines of workers. */

@@ -1,12 +1,12 @@
 // The library: upload, search by title, and all videos with their state.
 import { site } from "posthouse/api.js"
 import { bytes } from "posthouse/format.js"
-import { cls, html, useEffect, useRef, useState } from "posthouse/lib.js"
+import { cls, html, useEffect, useRef, useState } from "posthouse/preact.js"
 import { link, setQuery } from "posthouse/router.js"
 import { useSession } from "posthouse/session.js"
-import { Button, Empty, Loaded, Progress, Time } from "posthouse/ui/basics.js"
-import { Icon } from "posthouse/ui/icons.js"
-import { attempt } from "posthouse/ui/toast.js"
+import { AsyncContent, Button, EmptyState, Progress, Time } from "posthouse/components/display.js"
+import { Icon } from "posthouse/components/icons.js"
+import { runWithToast } from "posthouse/components/toast.js"
 import { discard, send, useTransfers } from "./transfers.js"
 import { clock, isWorkedOn, linesOf, route, State, stateOf, useVideos } from "./videos.js"
 
@@ -29,7 +29,7 @@ export function Library({ query }) {
     <div class=${cls("vlog", dropping && "vlog-dropping")} ...${dropped}>
       <div class="vlog-bar"><${Search} text=${query.q ?? ""} />${writes && html`<${UploadButton} done=${videos.reload} />`}</div>
       ${writes && html`<${Transfers} done=${videos.reload} />`}
-      <${Loaded} from=${videos}>${(list) => html`<${Videos} videos=${list} query=${query} />`}<//>
+      <${AsyncContent} from=${videos}>${(list) => html`<${Videos} videos=${list} query=${query} />`}<//>
     </div>`
 }
 
@@ -80,13 +80,13 @@ function Transfer({ transfer, done }) {
       <div class="vlog-transfer"><b class="clip" title=${name}>${name}</b><small class=${cls(state === "failed" && "vlog-error")}>${text}</small></div>
       ${state !== "failed" && html`<${Progress} percent=${size ? (100 * sent) / size : 0} label=${`Upload of ${name}`} />`}
       ${state === "interrupted" && html`<${UploadButton} small done=${done}>Continue<//>`}
-      <${Button} small plain icon="close" label=${state === "sending" ? `Cancel the upload of ${name}` : `Discard ${name}`} onClick=${() => attempt(() => discard(key))} />
+      <${Button} small plain icon="close" label=${state === "sending" ? `Cancel the upload of ${name}` : `Discard ${name}`} onClick=${() => runWithToast(() => discard(key))} />
     </li>`
 }
 
 function Videos({ videos, query }) {
-  if (!videos.length && query.q) return html`<${Empty} icon="search" title="No matching videos">No title contains “${query.q}”.<//>`
-  if (!videos.length) return html`<${Empty} icon="play" title="No videos yet">Upload a video or drop files here. Each is transcoded to several qualities and can be watched when it is ready.<//>`
+  if (!videos.length && query.q) return html`<${EmptyState} icon="search" title="No matching videos">No title contains “${query.q}”.<//>`
+  if (!videos.length) return html`<${EmptyState} icon="play" title="No videos yet">Upload a video or drop files here. Each is transcoded to several qualities and can be watched when it is ready.<//>`
   return html`
     <ul class="vlog-videos" aria-label="Videos">${videos.map((video) => html`<${Tile} key=${video.id} video=${video} />`)}</ul>
     <nav class="vlog-pager" aria-label="Pages of videos">

@@ -1,8 +1,8 @@
 // Adaptive playback with a quality menu.
 import Hls from "hls.js"
 import { api, site } from "posthouse/api.js"
-import { html, useEffect, useRef, useState } from "posthouse/lib.js"
-import { Failure } from "posthouse/ui/basics.js"
+import { html, useEffect, useRef, useState } from "posthouse/preact.js"
+import { ErrorBanner } from "posthouse/components/display.js"
 import { linesOf, rate, route } from "./videos.js"
 
 const AUTO = -1
@@ -28,7 +28,7 @@ export function Player({ video }) {
     <div class="vlog-player">
       <video ref=${element} controls playsinline poster=${video.thumbnail && site(video.thumbnail)}></video>
       ${stream.levels.length > 0 && html`<${QualityMenu} ...${stream} />`}
-      ${error && html`<${Failure} error=${error} retry=${retry} />`}
+      ${error && html`<${ErrorBanner} error=${error} retry=${retry} />`}
     </div>`
 }
 

@@ -1,11 +1,11 @@
 // Uploads in parts. They continue after a lost connection, and after a reload when the same file is chosen again.
 import { api } from "posthouse/api.js"
-import { useEffect, useState } from "posthouse/lib.js"
+import { useEffect, useState } from "posthouse/preact.js"
 import { upload } from "posthouse/upload.js"
 import { route } from "./videos.js"
 
 const PART_BYTES = 8 * 2 ** 20
-const LONGEST_WAIT = 30
+const MAX_WAIT = 30
 
 /** Transfers of this browser: {key, id, name, size, sent, state, message}; state: queued, sending, interrupted or failed. */
 const store = { name: null, list: [], listeners: new Set(), queue: Promise.resolve() }
@@ -86,7 +86,7 @@ async function transfer(key, file) {
       if (!(await isTemporary(error, key, file))) return change(key, { state: "failed", message: error.message })
       change(key, { message: `Connection lost. Trying again in ${wait} s.` })
       await new Promise((resolve) => setTimeout(resolve, wait * 1000))
-      wait = Math.min(2 * wait, LONGEST_WAIT)
+      wait = Math.min(2 * wait, MAX_WAIT)
     }
   }
   return undefined

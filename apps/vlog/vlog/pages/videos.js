@@ -1,8 +1,8 @@
 // Videos of the API: their addresses, live data, and states in words.
 import { site, useApi } from "posthouse/api.js"
-import { html, useEffect, useState } from "posthouse/lib.js"
-import { useLive } from "posthouse/live.js"
-import { Progress } from "posthouse/ui/basics.js"
+import { html, useEffect, useState } from "posthouse/preact.js"
+import { useEventStream } from "posthouse/stream.js"
+import { Progress } from "posthouse/components/display.js"
 
 const ACTIVE_MS = 1500
 const IDLE_MS = 10_000
@@ -14,7 +14,7 @@ export function useVideos(path, query, isActive) {
   const [active, setActive] = useState(true)
   const found = useApi(path, query, { every: active ? ACTIVE_MS : IDLE_MS })
   useEffect(() => { if (found.data) setActive(isActive(found.data)) }, [found.data])
-  useLive({ event: "job" }, ({ job, missed }) => {
+  useEventStream({ event: "job" }, ({ job, missed }) => {
     if (missed || job.some(({ definition_key: kind }) => kind.startsWith("vlog."))) found.reload()
   })
   return found

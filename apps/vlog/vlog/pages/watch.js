@@ -1,13 +1,12 @@
 // One video: player, qualities, progress, and actions.
 import { api, site } from "posthouse/api.js"
 import { duration } from "posthouse/format.js"
-import { html, useState } from "posthouse/lib.js"
-import { go, link } from "posthouse/router.js"
+import { html, useState } from "posthouse/preact.js"
+import { link, navigate } from "posthouse/router.js"
 import { useSession } from "posthouse/session.js"
-import { Back, Button, Card, Copy, Empty, Facts, Failure, Loaded, Progress, Time } from "posthouse/ui/basics.js"
-import { Confirm, Dialog } from "posthouse/ui/dialog.js"
-import { Table } from "posthouse/ui/table.js"
-import { toast } from "posthouse/ui/toast.js"
+import { AsyncContent, BackLink, Button, Card, CopyButton, DescriptionList, EmptyState, ErrorBanner, Progress, Table, Time } from "posthouse/components/display.js"
+import { Confirm, Dialog } from "posthouse/components/dialog.js"
+import { toast } from "posthouse/components/toast.js"
 import { Player } from "./player.js"
 import { clock, isWorkedOn, Qualities, rate, route, State, stateOf, useVideos } from "./videos.js"
 
@@ -16,9 +15,9 @@ export function Watch({ id }) {
   const isGone = video.error?.status === 404
   return html`
     <div class="vlog">
-      <${Back} href=${link("")}>All videos<//>
-      ${isGone ? html`<${Empty} icon="play" title="Video not found">It was deleted, or the link is wrong.<//>`
-        : html`<${Loaded} from=${video}>${(found) => html`<${Shown} key=${found.id} video=${found} changed=${video.reload} />`}<//>`}
+      <${BackLink} href=${link("")}>All videos<//>
+      ${isGone ? html`<${EmptyState} icon="play" title="Video not found">It was deleted, or the link is wrong.<//>`
+        : html`<${AsyncContent} from=${video}>${(found) => html`<${Shown} key=${found.id} video=${found} changed=${video.reload} />`}<//>`}
     </div>`
 }
 
@@ -34,7 +33,7 @@ function Shown({ video, changed }) {
         <${Button} small icon="retry" disabled=${working} onClick=${() => setDialog("retranscode")}>Transcode again<//>
         <${Button} small danger icon="trash" onClick=${() => setDialog("delete")}>Delete<//></span>`}
     </div>
-    ${video.error_message && video.status === "failed" && html`<${Failure} error=${{ message: video.error_message }} />`}
+    ${video.error_message && video.status === "failed" && html`<${ErrorBanner} error=${{ message: video.error_message }} />`}
     ${working && html`<${Working} video=${video} />`}
     ${video.playable && html`<${Player} video=${video} />`}
     ${video.playable && html`<${About} video=${video} />`}
@@ -53,8 +52,8 @@ function Working({ video }) {
   return html`
     <${Card} title="Progress" aside=${job && html`<a href=${site(`/console/jobs/${video.job_id}`)}>Job</a>`}>
       ${percent != null && html`<p class="vlog-step"><${Progress} percent=${percent} label=${text} /></p>`}
-      <${Loaded} from=${progress} lines=${3}>${({ qualities }) => html`
-        <${Facts} facts=${[["Worker", worker], ["Attempt", job && `${job.attempt_number + (running ? 0 : 1)} of ${job.max_attempts}`], ["Last report", job?.last_checkpoint && html`<${Time} at=${job.last_checkpoint} />`]]} />
+      <${AsyncContent} from=${progress} lines=${3}>${({ qualities }) => html`
+        <${DescriptionList} facts=${[["Worker", worker], ["Attempt", job && `${job.attempt_number + (running ? 0 : 1)} of ${job.max_attempts}`], ["Last report", job?.last_checkpoint && html`<${Time} at=${job.last_checkpoint} />`]]} />
         <${Qualities} qualities=${qualities} running=${running} />`}<//>
     <//>`
 }
@@ -70,10 +69,10 @@ const COLUMNS = [
 
 const About = ({ video }) => html`
   <${Card} title="Video">
-    <${Facts} facts=${[
+    <${DescriptionList} facts=${[
       ["Duration", clock(video.duration)], ["Source", `${video.width} × ${video.height}`],
       ["Uploaded", html`<${Time} at=${video.created_at} />`], ["Published", html`<${Time} at=${video.published_at} />`],
-      ["Playback link", html`<span>${video.link_seconds ? `valid for ${duration(video.link_seconds)}` : "public"}<${Copy} text=${site(video.playlist)} label="Copy the playback link" /></span>`],
+      ["Playback link", html`<span>${video.link_seconds ? `valid for ${duration(video.link_seconds)}` : "public"}<${CopyButton} text=${site(video.playlist)} label="Copy the playback link" /></span>`],
     ]} />
   <//>
   <${Table} label="Qualities" columns=${COLUMNS} rows=${video.qualities} rowKey=${({ quality }) => quality} />`
@@ -82,7 +81,7 @@ function Delete({ video, close }) {
   const act = async () => {
     await api.delete(route(`/${video.id}`))
     toast(`Deleted “${video.title}”.`)
-    go(link(""))
+    navigate(link(""))
   }
   return html`<${Confirm} title="Delete the video?" danger actText="Delete" act=${act} close=${close}>
     The source, all qualities, the poster and the jobs of “${video.title}” are deleted. Links to it stop working. This cannot be undone.<//>`

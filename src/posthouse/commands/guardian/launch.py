@@ -61,7 +61,7 @@ _OOM_SCORE = b"500"
 
 
 _STREAMS = 2  # stdout and stderr, which all programs get
-_ABOVE = 64  # no descriptor that is handed over gets a number from here on
+_ABOVE = 64  # descriptors for the program get numbers below this
 _NICE_OF_GUARDIANS = -10
 _NICE = os.getpriority(os.PRIO_PROCESS, 0)
 
@@ -75,22 +75,22 @@ class LaunchError(Exception):
         super().__init__(text)
 
 
-def hurry() -> None:
+def raise_priority() -> None:
     """Raise the supervisor's priority (root only), so that it can kill commands on an overloaded machine."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, min(_NICE, _NICE_OF_GUARDIANS))
 
 
-def _slow_down() -> None:
-    """Undo ``hurry``. If the worker was reniced after its start, the new priority is kept."""
+def _restore_priority() -> None:
+    """Undo ``raise_priority``. If the worker was reniced after its start, the new priority is kept."""
     if os.getpriority(os.PRIO_PROCESS, 0) < _NICE:
         os.setpriority(os.PRIO_PROCESS, 0, _NICE)
 
 
-def launch(request: Request, handed: Sequence[int]) -> int:
+def launch(request: Request, descriptors: Sequence[int]) -> int:
     """Start the program in a new session and return its pid when the program runs.
 
-    ``handed`` are the descriptors for the program: stdout, stderr, and others as 3, 4 and so on.
+    ``descriptors`` are the descriptors for the program: stdout, stderr, and others as 3, 4 and so on.
     """
     reading, writing = os.pipe()
     parent = os.getpid()
@@ -101,17 +101,17 @@ def launch(request: Request, handed: Sequence[int]) -> int:
         os.close(writing)
         raise LaunchError("fork", error.errno or 0, error.strerror or "") from None
     if pid == 0:
-        _become(request, handed, writing, parent)
+        _exec_child(request, descriptors, writing, parent)
     os.close(writing)
     with open(reading, "rb") as pipe:  # noqa: PTH123 - a descriptor
-        trouble = pipe.read()  # ends when the program is executed
-    if trouble:
+        failure = pipe.read()  # ends when the program is executed
+    if failure:
         os.waitpid(pid, 0)
-        raise LaunchError(*json.loads(trouble))
+        raise LaunchError(*json.loads(failure))
     return pid
 
 
-def _become(request: Request, handed: Sequence[int], trouble: int, parent: int) -> NoReturn:
+def _exec_child(request: Request, descriptors: Sequence[int], error_pipe: int, parent: int) -> NoReturn:
     """Run the program, in the child. Never returns or raises."""
     stage = "limits"
     try:
@@ -119,28 +119,28 @@ def _become(request: Request, handed: Sequence[int], trouble: int, parent: int) 
         signal_when_parent_dies(signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
-        trouble = _hand_over(handed, trouble)
-        _slow_down()
+        error_pipe = _hand_over(descriptors, error_pipe)
+        _restore_priority()
         _limit(request)
         stage = "cwd"
         os.chdir(request["cwd"])
         stage = "program"
         _execute(request["argv"][0], request["argv"], request["env"])
     except OSError as error:
-        os.write(trouble, json.dumps([stage, error.errno, error.strerror]).encode())
-    except BaseException as error:  # noqa: BLE001 - nothing may propagate into the minder's code
-        os.write(trouble, json.dumps([stage, 0, f"{type(error).__name__}: {error}"]).encode())
+        os.write(error_pipe, json.dumps([stage, error.errno, error.strerror]).encode())
+    except BaseException as error:  # noqa: BLE001 - nothing may propagate into the monitor's code
+        os.write(error_pipe, json.dumps([stage, 0, f"{type(error).__name__}: {error}"]).encode())
     finally:
         os._exit(127)
 
 
-def _hand_over(handed: Sequence[int], trouble: int) -> int:
-    """Number the descriptors from 1 on. Return the new number of ``trouble``, which may be one of these."""
-    if len(handed) == _STREAMS:
-        os.dup2(handed[0], 1)
-        os.dup2(handed[1], 2)
-        return trouble
-    above = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, _ABOVE) for each in (trouble, *handed)]
+def _hand_over(descriptors: Sequence[int], error_pipe: int) -> int:
+    """Number the descriptors from 1 on. Return the new number of ``error_pipe``, which may be in use."""
+    if len(descriptors) == _STREAMS:
+        os.dup2(descriptors[0], 1)
+        os.dup2(descriptors[1], 2)
+        return error_pipe
+    above = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, _ABOVE) for each in (error_pipe, *descriptors)]
     for number, descriptor in enumerate(above[1:], start=1):
         os.dup2(descriptor, number)
     return above[0]
@@ -150,15 +150,15 @@ def _execute(program: str, argv: list[str], env: dict[str, str]) -> NoReturn:
     """Execute the program. os.execvpe does the same, but takes twice as long."""
     if "/" in program:
         os.execve(program, argv, env)  # noqa: S606 - no shell on purpose
-    refusal: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    failure: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     for folder in env.get("PATH", os.defpath).split(os.pathsep):
         try:
             os.execve(f"{folder}/{program}", argv, env)  # noqa: S606
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            refusal = error  # the file exists: this error is more specific than "not found"
-    raise refusal
+            failure = error  # the file exists: this error is more specific than "not found"
+    raise failure
 
 
 def _limit(request: Request) -> None:
@@ -172,7 +172,7 @@ def _limit(request: Request) -> None:
     if request["cpu_seconds"]:  # first SIGXCPU, which a program may handle, then SIGKILL
         _set(resource.RLIMIT_CPU, request["cpu_seconds"], _CPU_GRACE_SECONDS)
     if request["expendable"]:
-        _volunteer_for_the_oom_killer()
+        _raise_oom_score()
 
 
 def _set(limit: int, value: int, grace: int = 0) -> None:
@@ -182,7 +182,7 @@ def _set(limit: int, value: int, grace: int = 0) -> None:
     resource.setrlimit(limit, (min(value, top), top))
 
 
-def _volunteer_for_the_oom_killer() -> None:
+def _raise_oom_score() -> None:
     """Make the kernel kill the command instead of the worker when memory runs out."""
     try:
         file = os.open("/proc/self/oom_score_adj", os.O_WRONLY)

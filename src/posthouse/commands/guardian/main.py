@@ -1,4 +1,4 @@
-"""The guardian's loop: fork minders, and watch the minders and the worker."""
+"""The guardian's loop: fork monitors, and watch the monitors and the worker."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import signal
 import socket
 import sys
 
-from .launch import adopt_orphans, hurry, name_process
-from .minder import FORSAKEN, do_nothing, receive, say, serve
-from .tree import descendants, end_all, send
+from .launch import adopt_orphans, name_process, raise_priority
+from .monitor import PARENT_DIED, do_nothing, receive, send_event, serve
+from .tree import descendants, kill_descendants, send
 
-_LOOK_AROUND_MS = 1000
-_PATIENCE_WITH_MINDERS = 0.2
+_PARENT_CHECK_MS = 1000
+_MONITOR_EXIT_SECONDS = 0.2
 # Signals that the guardian ignores: when a service stops, all its processes get a signal, but the worker
 # decides what to do; and writing to a closed socket must raise an error.
-_NOT_FOR_US = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
+_IGNORED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
 
 
 class Guardian:
-    """The process that forks minders."""
+    """The process that forks monitors."""
 
     def __init__(self, worker: socket.socket, worker_pid: int) -> None:
         self._worker = worker
         self._worker_pid = worker_pid
         self._wakeup = _listen_to_children()
-        # The sockets of the minders are also open here: if a minder is killed, the guardian reports the end
+        # The sockets of the monitors are also open here: if a monitor is killed, the guardian reports the end
         # of its command.
-        self._minders: dict[int, socket.socket] = {}
+        self._monitors: dict[int, socket.socket] = {}
 
     def run(self) -> None:
         _prepare()
@@ -40,17 +40,17 @@ class Guardian:
         death = _watch(self._worker_pid)
         if death is not None:
             poll.register(death, select.POLLIN)
-        patience = _LOOK_AROUND_MS if death is None else None
+        timeout = _PARENT_CHECK_MS if death is None else None
         while os.getppid() == self._worker_pid:
-            ready = {fd for fd, _ in poll.poll(patience)}
+            ready = {fd for fd, _ in poll.poll(timeout)}
             if self._wakeup in ready:
-                self._collect()
-            if self._worker.fileno() in ready and not self._take():
+                self._reap_monitors()
+            if self._worker.fileno() in ready and not self._fork_monitor():
                 break
-        self._leave()
+        self._shut_down()
 
-    def _take(self) -> bool:
-        """Fork a minder for the socket that the worker sent. Return False if the worker has disconnected."""
+    def _fork_monitor(self) -> bool:
+        """Fork a monitor for the socket that the worker sent. Return False if the worker has disconnected."""
         _, received = receive(self._worker)
         if not received:
             return False
@@ -59,18 +59,18 @@ class Guardian:
         try:
             pid = os.fork()
         except OSError as error:
-            say(control, "refused", stage="fork", number=error.errno, text=error.strerror)
+            send_event(control, "refused", stage="fork", number=error.errno, text=error.strerror)
             control.close()
             return True
         if pid == 0:
-            self._be_minder(control, guardian)
-        self._minders[pid] = control
+            self._run_monitor(control, guardian)
+        self._monitors[pid] = control
         return True
 
-    def _be_minder(self, control: socket.socket, guardian: int) -> None:
+    def _run_monitor(self, control: socket.socket, guardian: int) -> None:
         code = 1
         try:
-            for other in (self._worker, *self._minders.values()):
+            for other in (self._worker, *self._monitors.values()):
                 other.close()
             serve(control, guardian)
             code = 0
@@ -79,51 +79,51 @@ class Guardian:
         finally:
             os._exit(code)
 
-    def _collect(self) -> None:
-        """Reap the minders that have ended. If one was killed, its command is killed too."""
+    def _reap_monitors(self) -> None:
+        """Reap the monitors that have ended. If one was killed, its command is killed too."""
         with contextlib.suppress(BlockingIOError):
             os.read(self._wakeup, 4096)
         killed: list[socket.socket] = []
         while dead := _next_dead():
             pid, status = dead
-            control = self._minders.pop(pid, None)
+            control = self._monitors.pop(pid, None)
             if control is None:
-                continue  # an orphan of a killed minder
+                continue  # an orphan of a killed monitor
             if status == 0:
                 control.close()
             else:
                 killed.append(control)
         if killed:
-            end_all(self._orphans_left, spare=self._minders)
+            kill_descendants(self._orphans_left, exclude=self._monitors)
         for control in killed:
-            say(control, "lost", text="the supervising process of the command was killed")
+            send_event(control, "lost", text="the supervising process of the command was killed")
             control.close()
 
     def _orphans_left(self) -> bool:
         """Return whether orphans are left. Check twice: a process that changes its pid may be missed once."""
         for _ in range(2):
-            for pid in descendants(self._minders):
+            for pid in descendants(self._monitors):
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
-            if descendants(self._minders):
+            if descendants(self._monitors):
                 return True
         return False
 
-    def _leave(self) -> None:
+    def _shut_down(self) -> None:
         """Kill everything that the worker started, after the worker has died."""
-        while self._minders:
-            for pid in self._minders:
-                send(pid, FORSAKEN)  # repeated, because a minder between two commands may miss a signal
-            select.select([self._wakeup], [], [], _PATIENCE_WITH_MINDERS)
-            self._collect()
+        while self._monitors:
+            for pid in self._monitors:
+                send(pid, PARENT_DIED)  # repeated, because a monitor between two commands may miss a signal
+            select.select([self._wakeup], [], [], _MONITOR_EXIT_SECONDS)
+            self._reap_monitors()
 
 
 def _prepare() -> None:
     gc.disable()
-    gc.freeze()  # forked minders then share the guardian's memory
+    gc.freeze()  # forked monitors then share the guardian's memory
     name_process("posthouse-guard")
     adopt_orphans()
-    hurry()
+    raise_priority()
     _take_over_signals()
 
 
@@ -134,7 +134,7 @@ def _take_over_signals() -> None:
     """
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     ignored = [number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN]
-    for number in (*_NOT_FOR_US, *ignored):
+    for number in (*_IGNORED_SIGNALS, *ignored):
         signal.signal(number, do_nothing)
 
 

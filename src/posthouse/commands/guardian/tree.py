@@ -12,37 +12,37 @@ import signal
 import time
 from collections.abc import Callable, Collection
 
-_ROUNDS_OF_STOPPING = 50
-_SHORTEST_PAUSE = 0.0005
-_LONGEST_PAUSE = 0.02
+_MAX_STOP_SCANS = 50
+_MIN_PAUSE = 0.0005
+_MAX_PAUSE = 0.02
 
 
-def descendants(spare: Collection[int] = (), meet: Callable[[int], None] = lambda _: None) -> set[int]:
-    """Return the living descendants, without the processes in ``spare`` and their descendants.
+def descendants(exclude: Collection[int] = (), on_found: Callable[[int], None] = lambda _: None) -> set[int]:
+    """Return the living descendants, without the processes in ``exclude`` and their descendants.
 
-    ``meet`` is called as soon as a descendant is seen: a process that changes its pid every few milliseconds
-    would have another pid at the end of the scan.
+    ``on_found`` is called as soon as a descendant is seen: a process that changes its pid every few
+    milliseconds would have another pid at the end of the scan.
     """
-    family = {os.getpid()}
-    strangers: dict[int, list[int]] = {}
+    found = {os.getpid()}
+    by_parent: dict[int, list[int]] = {}
     for name in _names():
         if name.isdigit() and (parent := _living_parent(name)):
-            if parent in family:
-                _welcome(int(name), family, spare, meet)
+            if parent in found:
+                _add(int(name), found, exclude, on_found)
             else:
-                strangers.setdefault(parent, []).append(int(name))
-    waiting = list(family)
+                by_parent.setdefault(parent, []).append(int(name))
+    waiting = list(found)
     while waiting:  # descendants whose pid is lower than that of their parent
-        children = strangers.get(waiting.pop(), ())
-        waiting += [child for child in children if _welcome(child, family, spare, meet)]
-    return family - {os.getpid()}
+        children = by_parent.get(waiting.pop(), ())
+        waiting += [child for child in children if _add(child, found, exclude, on_found)]
+    return found - {os.getpid()}
 
 
-def _welcome(pid: int, family: set[int], spare: Collection[int], meet: Callable[[int], None]) -> bool:
-    if pid in spare or pid in family:
+def _add(pid: int, found: set[int], exclude: Collection[int], on_found: Callable[[int], None]) -> bool:
+    if pid in exclude or pid in found:
         return False
-    family.add(pid)
-    meet(pid)
+    found.add(pid)
+    on_found(pid)
     return True
 
 
@@ -69,35 +69,37 @@ def _living_parent(pid: str) -> int:
     return 0 if state in b"ZX" else int(parent)
 
 
-def end_all(left: Callable[[], bool], *, spare: Collection[int] = (), patience: float = float("inf")) -> bool:
-    """Kill all descendants until ``left`` returns False. ``left`` also reaps dead processes.
+def kill_descendants(
+    any_left: Callable[[], bool], *, exclude: Collection[int] = (), timeout: float = float("inf")
+) -> bool:
+    """Kill all descendants until ``any_left`` returns False. ``any_left`` also reaps dead processes.
 
     All processes are stopped first: a stopped process cannot fork, so a fork bomb cannot outrun the scan, and
-    no process can replace a killed sibling. Return False if a process is alive after ``patience`` seconds,
+    no process can replace a killed sibling. Return False if a process is alive after ``timeout`` seconds,
     which happens only to a process that hangs inside the kernel.
     """
-    deadline = time.monotonic() + patience
-    pause = _SHORTEST_PAUSE
-    if left():
-        _stop(spare)
-    while left():
-        descendants(spare, lambda pid: send(pid, signal.SIGKILL))
+    deadline = time.monotonic() + timeout
+    pause = _MIN_PAUSE
+    if any_left():
+        _stop(exclude)
+    while any_left():
+        descendants(exclude, lambda pid: send(pid, signal.SIGKILL))
         if time.monotonic() > deadline:
             return False
         time.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)
+        pause = min(2 * pause, _MAX_PAUSE)
     return True
 
 
-def _stop(spare: Collection[int]) -> None:
+def _stop(exclude: Collection[int]) -> None:
     stopped: set[int] = set()
 
     def stop(pid: int) -> None:
         if pid not in stopped:
             send(pid, signal.SIGSTOP)
 
-    for _ in range(_ROUNDS_OF_STOPPING):
-        seen = descendants(spare, stop)
+    for _ in range(_MAX_STOP_SCANS):
+        seen = descendants(exclude, stop)
         if seen <= stopped:
             return
         stopped |= seen

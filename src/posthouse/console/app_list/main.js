@@ -2,10 +2,11 @@
 // Links to their pages have a target, because the router would take paths below /apps/ for its own.
 import { api, site, useApi } from "posthouse/api.js"
 import { startApp } from "posthouse/app.js"
-import { html, useEffect, useState } from "posthouse/lib.js"
+import { html, useEffect, useState } from "posthouse/preact.js"
 import { useSession } from "posthouse/session.js"
-import { Button, Card, Empty, Facts, Failure, Loaded, Progress, Status, Time } from "posthouse/ui/basics.js"
-import { Icon } from "posthouse/ui/icons.js"
+import { AsyncContent, Button, Card, DescriptionList, EmptyState, ErrorBanner, Progress, Status, Time } from "posthouse/components/display.js"
+import { Icon } from "posthouse/components/icons.js"
+import { formatInteger, humanize } from "posthouse/format.js"
 
 const ACTIVE = ["queued", "running"]
 const isActive = ({ demo }) => ACTIVE.includes(demo?.status)
@@ -16,9 +17,9 @@ function Apps() {
   useEffect(() => setEvery(apps.data?.some(isActive) ? 1000 : 5000), [apps.data])
   return html`
     <p class="faint">Each application is a package on Posthouse with jobs and routes of its own. Run a demo to fill it with data.</p>
-    <${Loaded} from=${apps} lines=${8}>${(list) => list.length
+    <${AsyncContent} from=${apps} lines=${8}>${(list) => list.length
       ? html`<div class="apps">${list.map((app) => html`<${App} key=${app.name} app=${app} reload=${apps.reload} />`)}</div>`
-      : html`<${Empty} title="No applications" command="posthouse up">Applications with pages or demos appear here.<//>`}<//>`
+      : html`<${EmptyState} title="No applications" command="posthouse up">Applications with pages or demos appear here.<//>`}<//>`
 }
 
 function App({ app, reload }) {
@@ -49,7 +50,7 @@ function RunDemo({ app, reload }) {
   }
   return html`
     <${Button} strong icon="play" busy=${busy || isActive(app)} onClick=${run}>${demo ? "Run the demo again" : "Run the demo"}<//>
-    ${error && html`<${Failure} error=${error} />`}`
+    ${error && html`<${ErrorBanner} error=${error} />`}`
 }
 
 function Demo({ name, demo }) {
@@ -65,7 +66,7 @@ function Demo({ name, demo }) {
         <p class="clip">${[step, message].filter(Boolean).join(": ") || (status === "queued" ? "Waiting for a worker" : "Starting")}</p>`}
       ${error && status !== "succeeded" && html`<p class="bad">${error}</p>`}
       ${result?.links.length > 0 && html`<${Links} links=${result.links} />`}
-      ${result && html`<${Facts} facts=${result.figures.map(([key, value]) => [key.replaceAll("_", " "), written(value)])} />`}
+      ${result && html`<${DescriptionList} facts=${result.figures.map(([key, value]) => [humanize(key), html`<${Written} text=${written(value)} />`])} />`}
     </section>`
 }
 
@@ -73,8 +74,13 @@ const Links = ({ links }) => html`
   <ul class="app-links" aria-label="Open the result">${links.map(([text, path]) => html`
     <li key=${path}><a target="_self" href=${site(path)}>${text}</a></li>`)}</ul>`
 
+/** Long values take a row of their own. */
+const LONG = 60
+const Written = ({ text }) => html`<span class=${text.length > LONG ? "long" : undefined}>${text}</span>`
+
 /** A value of the result as text. */
 function written(value) {
+  if (Number.isInteger(value)) return formatInteger(value)
   if (Array.isArray(value)) return value.map(written).join(", ")
   if (value && typeof value === "object") return Object.entries(value).map(([key, each]) => `${key}: ${written(each)}`).join(", ")
   return String(value)

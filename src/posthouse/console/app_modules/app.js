@@ -1,9 +1,8 @@
 // Entry point for the pages of applications.
 import { site } from "posthouse/api.js"
-import { Frame } from "posthouse/frame.js"
-import { html } from "posthouse/lib.js"
-import { links, match } from "posthouse/router.js"
-import { start } from "posthouse/start.js"
+import { Frame, start } from "posthouse/layout.js"
+import { html } from "posthouse/preact.js"
+import { links, matchRoute } from "posthouse/router.js"
 
 /**
  * Shows the pages of an application in the layout of the console, after its login.
@@ -19,6 +18,6 @@ export function startApp({ name, routes, sections = [] }) {
   const all = [...sections, apps, { name: "console", href: site("/console/"), text: "Console", icon: "pulse", needs: "jobs:read" }]
   const shell = ({ section, title, children }) => html`<${Frame} name=${name} sections=${all} section=${section} title=${title}>${children}<//>`
   const [own, console] = [links.base(), new URL(site("/console/")).pathname]
-  links.base = (path) => (routes.some(({ pattern }) => match(pattern, path)) ? own : console)
+  links.base = (path) => (routes.some(({ pattern }) => matchRoute(pattern, path)) ? own : console)
   start({ routes, shell, name })
 }

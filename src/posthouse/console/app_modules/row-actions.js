@@ -1,10 +1,9 @@
 // Column of a job table: cancel or retry a job, and open its attempts and logs.
-import { html, useState } from "posthouse/lib.js"
-import { ConfirmCancel, useActions } from "posthouse/pages/job-head.js"
-import { isOver, isWaiting } from "posthouse/pages/job-live.js"
+import { html, useState } from "posthouse/preact.js"
+import { ConfirmCancel, isOver, isWaiting, useActions } from "posthouse/pages/job-state.js"
 import { link } from "posthouse/router.js"
-import { Button } from "posthouse/ui/basics.js"
-import { Icon } from "posthouse/ui/icons.js"
+import { Button } from "posthouse/components/display.js"
+import { Icon } from "posthouse/components/icons.js"
 
 /** `may`: whether the user may change jobs. Changes arrive with the event stream of the table. */
 export const actionsColumn = (may) => ({

@@ -1,7 +1,7 @@
 // The search field of a page: it sets `q` in the address when it is submitted or emptied.
-import { html, useEffect, useState } from "posthouse/lib.js"
+import { html, useEffect, useState } from "posthouse/preact.js"
 import { setQuery } from "posthouse/router.js"
-import { Button } from "posthouse/ui/basics.js"
+import { Button } from "posthouse/components/display.js"
 
 /** `asked`: the text in the address. `what`: the label of the field; `hint`: its placeholder, by default the same. */
 export function Search({ asked, what, hint = what, ...attributes }) {

@@ -1,5 +1,5 @@
 // Uploads with progress.
-import { address, parsed, Problem, state } from "posthouse/api.js"
+import { ApiError, apiUrl, parsed, state } from "posthouse/api.js"
 
 /**
  * Sends a file or a part of it, and returns the answer. `progress` is called with the share that was sent, 0 to 1;
@@ -8,17 +8,17 @@ import { address, parsed, Problem, state } from "posthouse/api.js"
 export function upload(path, content, { method = "PUT", query, headers = {}, progress, signal } = {}) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest() // fetch does not report the progress of a body
-    request.open(method, address(path, query))
+    request.open(method, apiUrl(path, query))
     for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value)
     if (state.csrf) request.setRequestHeader("X-CSRF-Token", state.csrf)
     request.upload.onprogress = (event) => event.lengthComputable && progress?.(event.loaded / event.total)
-    request.onerror = () => reject(new Problem(0, null))
+    request.onerror = () => reject(new ApiError(0, null))
     request.onabort = () => reject(new DOMException("The upload was stopped.", "AbortError"))
     request.onload = () => {
-      const told = parsed(request.responseText, request.getResponseHeader("content-type"))
+      const data = parsed(request.responseText, request.getResponseHeader("content-type"))
       if (request.status === 401) state.onLogout()
-      if (request.status >= 200 && request.status < 300) resolve(told)
-      else reject(new Problem(request.status, told))
+      if (request.status >= 200 && request.status < 300) resolve(data)
+      else reject(new ApiError(request.status, data))
     }
     signal?.addEventListener("abort", () => request.abort(), { once: true })
     if (signal?.aborted) return request.abort()

@@ -103,7 +103,7 @@ OWN_PREFIX = "POSTHOUSE_"
 """Prefix of variables with settings of the worker, such as the URL of its database with the password."""
 _EVENT = re.compile(r"[^\s*\x00-\x1f\x7f]{1,200}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_MOST_OUTPUT = 16 * 1024 * 1024
+_MAX_OUTPUT = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,7 +262,7 @@ _CHECKS: dict[str, Callable[[str, Any], None]] = {
     "env": _check_environment,
     "secrets": _check_secrets,
     "inherit_env": _check_variables,
-    "max_output_bytes": _whole(0, _MOST_OUTPUT, optional=False),
+    "max_output_bytes": _whole(0, _MAX_OUTPUT, optional=False),
     "memory_mb": _whole(1, 16 * 1024 * 1024, optional=True),
     "cpu_seconds": _whole(1, 10_000_000, optional=True),
     "open_files": _whole(8, 1_000_000, optional=True),

@@ -26,7 +26,7 @@ _CODE_OPTIONS = (
 _LONG = ("--eval", "--command", "--print", "--run")
 
 
-def refuse_values_in_code(elements: Iterable[tuple[str, bool]]) -> None:
+def reject_values_in_code(elements: Iterable[tuple[str, bool]]) -> None:
     """Reject placeholders in code. Each element is its source and whether the source has placeholders."""
     letters = ""
     code_next = False
@@ -235,10 +235,10 @@ class Element:
         ]
         argument = "".join(texts)
         if argument.startswith("-"):
-            self._refuse_option(texts)
+            self._reject_option(texts)
         return argument
 
-    def _refuse_option(self, texts: list[str]) -> None:
+    def _reject_option(self, texts: list[str]) -> None:
         """Reject a value at the start of an argument that would be parsed as an option."""
         source = next(part for part, text in zip(self.parts, texts, strict=True) if text)
         if isinstance(source, Placeholder) and source.name not in self.bold:
@@ -297,7 +297,7 @@ def parse_template(argv: ArgvTemplate, allow_dash: Collection[str] = ()) -> Temp
     template = Template(tuple(_item(item, bold) for item in argv))
     _check_program(template.items[0])
     _check_allow_dash(template, bold)
-    refuse_values_in_code([(element.source, element.literal is None) for element in template.elements])
+    reject_values_in_code([(element.source, element.literal is None) for element in template.elements])
     return template
 
 
@@ -328,7 +328,7 @@ def _element(source: str, bold: frozenset[str]) -> Element:
         raise InvalidCommand(
             f'{source!r}: a condition must be a separate element, such as ["--force", "{{if payload.force}}"]'
         )
-    _refuse_option_names(element)
+    _reject_option_names(element)
     return element
 
 
@@ -356,18 +356,18 @@ def _check_alone(element: Element) -> None:
             )
 
 
-def _refuse_option_names(element: Element) -> None:
+def _reject_option_names(element: Element) -> None:
     """Reject ``--{payload.x}`` and ``--out{payload.x}``: the payload must not choose an option's name."""
     before = ""
     for part in element.parts:
         if isinstance(part, Placeholder):
             if before.strip("-") == "" != before or (before.startswith("--") and "=" not in before):
-                _refuse_option_name(element, part)
+                _reject_option_name(element, part)
             return
         before += part
 
 
-def _refuse_option_name(element: Element, placeholder: Placeholder) -> None:
+def _reject_option_name(element: Element, placeholder: Placeholder) -> None:
     if placeholder.name not in element.bold:
         raise InvalidCommand(
             f"{element.source!r} lets a value be part of an option's name; use --option={{…}} or "

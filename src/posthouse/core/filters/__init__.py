@@ -3,10 +3,9 @@
     status:failed kind:ocr,transcode -queue:slow subject:"my video" payload.video_id:42 created:<2h 0192f3a4
 
 ``parse_filter`` parses a line to a Filter and ``format_filter`` formats a Filter; ``completion_at`` finds
-what can be completed at a position; ``wanted`` decides how the jobs are found.
+what can be completed at a position; ``plan_search`` decides how the jobs are found.
 """
 
-from posthouse.core.filters.fields import FIELDS, Field
 from posthouse.core.filters.parser import (
     CompletionTarget,
     completion_at,
@@ -14,8 +13,8 @@ from posthouse.core.filters.parser import (
     parse_filter,
     written,
 )
-from posthouse.core.filters.query import UNSUCCESSFUL, JobQuery, wanted
-from posthouse.core.filters.values import Filter, Term, Text, Times
+from posthouse.core.filters.query import UNSUCCESSFUL, JobQuery, plan_search
+from posthouse.core.filters.values import FIELDS, Field, Filter, Term, Text, Times
 
 __all__ = [
     "FIELDS",
@@ -30,6 +29,6 @@ __all__ = [
     "completion_at",
     "format_filter",
     "parse_filter",
-    "wanted",
+    "plan_search",
     "written",
 ]

@@ -6,14 +6,20 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from posthouse.core.filters.fields import ALIASES, FIELDS, PAYLOAD, WORD, Field, Takes, nearest
 from posthouse.core.filters.values import (
+    ALIASES,
+    FIELDS,
+    PAYLOAD,
+    WORD,
+    Field,
     Filter,
     Json,
+    Takes,
     Term,
     Text,
     Unreadable,
     Value,
+    nearest,
     read_ids,
     read_numbers,
     read_times,
@@ -39,7 +45,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class FilterToken:
     start: int
     end: int
     negated: bool
@@ -47,8 +53,8 @@ class Token:
     values: tuple[Piece, ...]
 
 
-def tokens(line: str) -> list[Token]:
-    found: list[Token] = []
+def tokens(line: str) -> list[FilterToken]:
+    found: list[FilterToken] = []
     at = _after_space(line, 0)
     while at < len(line):
         found.append(_token(line, at))
@@ -72,7 +78,7 @@ def _after_space(line: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _token(line: str, start: int) -> Token:
+def _token(line: str, start: int) -> FilterToken:
     negated = line[start] == "-"
     at = start + negated
     named = _FIELD.match(line, at)
@@ -83,7 +89,7 @@ def _token(line: str, start: int) -> Token:
     values = [_piece(line, at)]
     while values[-1].end < len(line) and line[values[-1].end] == ",":
         values.append(_piece(line, values[-1].end + 1))
-    return Token(start, values[-1].end, negated, field, tuple(values))
+    return FilterToken(start, values[-1].end, negated, field, tuple(values))
 
 
 def _piece(line: str, start: int) -> Piece:
@@ -105,35 +111,35 @@ def _quoted_piece(line: str, start: int) -> Piece:
     return Piece("".join(text), start, at + closed, quoted=True, closed=closed)
 
 
-LONGEST = 4000
-MOST_TERMS = 50
-MOST_VALUES = 100
-LONGEST_VALUE = 512
-MOST_STEPS = 20
+MAX_LENGTH = 4000
+MAX_TERMS = 50
+MAX_VALUES = 100
+MAX_VALUE_CHARS = 512
+MAX_STEPS = 20
 _COMPARED = re.compile(r"(<=|>=|<|>)(-?\d+(?:\.\d+)?)")
 
 
 def parse_filter(line: str) -> Filter:
     """Parse a line. Raises InvalidFilter with the position of the error."""
-    if len(line) > LONGEST:
-        raise InvalidFilter(f"a filter is limited to {LONGEST:,} characters", at=LONGEST, to=len(line))
+    if len(line) > MAX_LENGTH:
+        raise InvalidFilter(f"a filter is limited to {MAX_LENGTH:,} characters", at=MAX_LENGTH, to=len(line))
     if "\x00" in line:
         at = line.index("\x00")
         raise InvalidFilter(f"invalid character (at {at})", at=at, to=at + 1)
     found = tokens(line)
-    if len(found) > MOST_TERMS:
-        at = found[MOST_TERMS].start
+    if len(found) > MAX_TERMS:
+        at = found[MAX_TERMS].start
         raise InvalidFilter(
-            f"a filter is limited to {MOST_TERMS} terms; the limit is exceeded at {at}",
+            f"a filter is limited to {MAX_TERMS} terms; the limit is exceeded at {at}",
             at=at,
             to=len(line),
         )
     return Filter(tuple(parse_term(token) for token in found))
 
 
-def parse_term(token: Token) -> Term:
-    if len(token.values) > MOST_VALUES:
-        raise _wrong(token.values[MOST_VALUES], f"a term is limited to {MOST_VALUES} values")
+def parse_term(token: FilterToken) -> Term:
+    if len(token.values) > MAX_VALUES:
+        raise _wrong(token.values[MAX_VALUES], f"a term is limited to {MAX_VALUES} values")
     if token.field is None:
         return Term(WORD, tuple(_parse_word(piece) for piece in token.values), token.negated)
     field, path = field_of(token.field)
@@ -161,7 +167,7 @@ def _unknown_field(piece: Piece, near: str | None) -> InvalidFilter:
 
 def _path(piece: Piece, rest: str) -> tuple[str, ...]:
     steps = tuple(rest.split("."))
-    if not all(steps) or len(steps) > MOST_STEPS:
+    if not all(steps) or len(steps) > MAX_STEPS:
         raise _wrong(
             piece, "payload filters need a field name, like payload.video_id:42 or payload.video.id:42"
         )
@@ -184,7 +190,7 @@ def _parse_value(field: Field, name: Piece, piece: Piece) -> Value:
     try:
         return _read(field, piece)
     except Unreadable as error:
-        raise _wrong(piece, str(error), error.instead) from None
+        raise _wrong(piece, str(error), error.suggestion) from None
 
 
 def _check(piece: Piece, missing: str) -> None:
@@ -192,8 +198,8 @@ def _check(piece: Piece, missing: str) -> None:
         raise _wrong(piece, "the closing quote is missing", quoted(piece.text))
     if not piece.text and not piece.quoted:
         raise _wrong(piece, missing)
-    if len(piece.text) > LONGEST_VALUE:
-        raise _wrong(piece, f"a value is limited to {LONGEST_VALUE} characters")
+    if len(piece.text) > MAX_VALUE_CHARS:
+        raise _wrong(piece, f"a value is limited to {MAX_VALUE_CHARS} characters")
 
 
 def _read(field: Field, piece: Piece) -> Value:
@@ -238,9 +244,9 @@ def _parse_json(piece: Piece) -> Json:
     return Json(piece.text)
 
 
-def _wrong(piece: Piece, message: str, instead: str | None = None) -> InvalidFilter:
+def _wrong(piece: Piece, message: str, suggestion: str | None = None) -> InvalidFilter:
     where = "" if f"at {piece.start}" in message else f" (at {piece.start})"
-    return InvalidFilter(message + where, at=piece.start, to=piece.end, instead=instead)
+    return InvalidFilter(message + where, at=piece.start, to=piece.end, suggestion=suggestion)
 
 
 def format_filter(wanted: Filter) -> str:
@@ -298,7 +304,7 @@ class CompletionTarget:
 
 
 def completion_at(line: str, at: int | None = None) -> CompletionTarget:
-    line = line[:LONGEST]
+    line = line[:MAX_LENGTH]
     at = len(line) if at is None else max(0, min(at, len(line)))
     found = tokens(line)
     here = next((token for token in found if token.start <= at <= token.end), None)
@@ -320,7 +326,7 @@ def _name(line: str, at: int, name: Piece, others: Filter) -> CompletionTarget:
     return CompletionTarget("name", start, name.end + 1, _before(line, start, at), others)
 
 
-def _value_target(at: int, token: Token, name: Piece, others: Filter) -> CompletionTarget:
+def _value_target(at: int, token: FilterToken, name: Piece, others: Filter) -> CompletionTarget:
     piece = next((piece for piece in token.values if piece.start <= at <= piece.end), token.values[-1])
     first, _, rest = name.text.partition(".")
     field = FIELDS.get(ALIASES.get(first.lower(), first.lower()))
@@ -333,7 +339,7 @@ def _before(line: str, start: int, at: int) -> str:
     return line[start:at]
 
 
-def _term_or_none(token: Token) -> Term | None:
+def _term_or_none(token: FilterToken) -> Term | None:
     try:
         return parse_term(token)
     except InvalidFilter:

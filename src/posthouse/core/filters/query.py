@@ -10,8 +10,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from posthouse.core.filters.fields import FIELDS, WORD, Takes
-from posthouse.core.filters.values import Filter, Ids, Json, Numbers, Term, Text, Times, Value, digits_of
+from posthouse.core.filters.values import (
+    FIELDS,
+    WORD,
+    Filter,
+    IdRange,
+    Json,
+    Numbers,
+    Takes,
+    Term,
+    Text,
+    Times,
+    Value,
+    digits_of,
+)
 from posthouse.core.ids import first_id_at
 from posthouse.core.states import Status
 
@@ -44,7 +56,7 @@ def _meant(value: Value, known: Known) -> list[Condition]:
         if field in known.get(value.text, ())
     ]
     digits = digits_of(value.text)
-    return [*found, {"field": "id", "ranges": [_ids(Ids(digits, ""))]}] if digits else found
+    return [*found, {"field": "id", "ranges": [_ids(IdRange(digits, ""))]}] if digits else found
 
 
 def _asked(term: Term, now: datetime) -> Condition:
@@ -55,7 +67,7 @@ def _asked(term: Term, now: datetime) -> Condition:
             numbers = [value for value in term.values if isinstance(value, Numbers)]
             return {"ranges": [{"low": value.low, "below": value.below} for value in numbers]}
         case Takes.ID:
-            return {"ranges": [_ids(value) for value in term.values if isinstance(value, Ids)]}
+            return {"ranges": [_ids(value) for value in term.values if isinstance(value, IdRange)]}
         case Takes.JSON:
             return {"path": _path(term.path, [value for value in term.values if isinstance(value, Json)])}
         case Takes.PIECE:
@@ -85,18 +97,18 @@ def _moments(value: Times, now: datetime) -> Condition:
     return {"low": since and since.isoformat(), "below": until and until.isoformat()}
 
 
-def _ids(value: Ids) -> Condition:
+def _ids(value: IdRange) -> Condition:
     above = value.high + 1
     return {"low": str(UUID(int=value.low)), "below": str(UUID(int=above)) if above < _IDS else None}
 
 
 def _path(steps: tuple[str, ...], values: list[Json]) -> str:
     """Return a JSON path. The path descends into lists, so that payload.tags:blue matches an element."""
-    place = "".join(f".{json.dumps(step)}" for step in steps)
+    path = "".join(f".{json.dumps(step)}" for step in steps)
     if any(value.open_end and not value.text for value in values):
-        return f"${place}"
+        return f"${path}"
     asked = " || ".join(each for value in values for each in _compared(value))
-    return f"${place} ? ({asked})"
+    return f"${path} ? ({asked})"
 
 
 def _compared(value: Json) -> list[str]:
@@ -112,8 +124,12 @@ def _compared(value: Json) -> list[str]:
 
 
 FIRST_ID, LAST_ID = UUID(int=0), UUID(int=(1 << 128) - 1)
-CLOCKS_AGREE = timedelta(hours=1)
-"""Maximum clock difference between the creator of an id and the database."""
+MAX_CLOCK_SKEW = timedelta(hours=1)
+"""Maximum clock difference between the creator of an id and the database.
+
+An hour, because a search by time must not miss jobs: it uses ids only to skip most rows and then compares
+the real times. The live view reads its range with every poll and allows less.
+"""
 ALL = frozenset(Status)
 UNSUCCESSFUL = frozenset({Status.FAILED, Status.DEAD_LETTER, Status.CANCELED})
 _IMPLIED = {
@@ -167,7 +183,7 @@ class JobQuery:
         return {name: value for name, value in given.items() if value is not None}
 
 
-def wanted(
+def plan_search(
     chosen: Filter,
     now: datetime,
     *,
@@ -223,10 +239,10 @@ def _within_ids(found: JobQuery, low: str | None, below: str | None) -> None:
 def _created(found: JobQuery, low: str | None, below: str | None) -> None:
     if low is not None:
         since = datetime.fromisoformat(low)
-        found.lowest = max(found.lowest, first_id_at(moved(since, -CLOCKS_AGREE)))
+        found.lowest = max(found.lowest, first_id_at(moved(since, -MAX_CLOCK_SKEW)))
         _ended(found, low, None)  # no job finishes before it was enqueued
     if below is not None:
-        found.below = min(found.below, first_id_at(moved(datetime.fromisoformat(below), CLOCKS_AGREE)))
+        found.below = min(found.below, first_id_at(moved(datetime.fromisoformat(below), MAX_CLOCK_SKEW)))
 
 
 def _ended(found: JobQuery, low: str | None, below: str | None) -> None:

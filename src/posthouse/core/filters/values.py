@@ -1,4 +1,4 @@
-"""The values of filter terms: times, numbers, ids, JSON and texts."""
+"""The fields of filters, and the values that they take: times, numbers, ids, JSON and texts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,78 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from enum import StrEnum
 from typing import TypeAlias
 from uuid import UUID
 
 from posthouse.core.duration import seconds
-from posthouse.core.filters.fields import WORD
 from posthouse.core.request import PRIORITY_NAMES
+from posthouse.core.states import Status
 from posthouse.errors import ConfigurationError
+
+SOURCES = ("manual", "event", "schedule", "system")
+PAYLOAD = "payload"
+WORD = "word"
+"""The type of a word without a field: the prefix of an id, a subject or a kind."""
+
+
+class Takes(StrEnum):
+    TEXT = "text"
+    PIECE = "piece of a text"
+    CHOICE = "choice"
+    NUMBER = "number"
+    TIME = "time"
+    ID = "id"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    name: str
+    takes: Takes
+    meaning: str
+    choices: tuple[str, ...] = ()
+
+
+FIELDS: dict[str, Field] = {
+    field.name: field
+    for field in (
+        Field("status", Takes.CHOICE, "job status", tuple(status.value for status in Status)),
+        Field("kind", Takes.TEXT, "job kind"),
+        Field("queue", Takes.TEXT, "queue name"),
+        Field("source", Takes.CHOICE, "how the job was created", SOURCES),
+        Field("subject", Takes.TEXT, "subject, as set by the caller"),
+        Field("correlation", Takes.TEXT, "correlation id, shared by the jobs of a pipeline"),
+        Field("worker", Takes.TEXT, "the current or last worker: name, host, or prefix of its id"),
+        Field("tenant", Takes.TEXT, "tenant"),
+        Field("id", Takes.ID, "job id, or a prefix of it"),
+        Field("priority", Takes.NUMBER, "priority: a number (lower first), or urgent, high, normal, low"),
+        Field("attempts", Takes.NUMBER, "number of attempts"),
+        Field("created", Takes.TIME, "time of the enqueue: <2h (younger), >2h (older), a day, or a range"),
+        Field("finished", Takes.TIME, "time of the end: <2h (younger), >2h (older), a day, or a range"),
+        Field("error", Takes.PIECE, "text in the last error; never matches jobs that succeeded"),
+        Field("fingerprint", Takes.TEXT, "fingerprint of the failure group, or a prefix of it"),
+        Field(PAYLOAD, Takes.JSON, "a payload field: payload.video_id:42"),
+    )
+}
+ALIASES = {
+    "definition_key": "kind",
+    "correlation_id": "correlation",
+    "tenant_id": "tenant",
+    "worker_id": "worker",
+    "attempt_count": "attempts",
+    "queued_at": "created",
+    "created_at": "created",
+    "finished_at": "finished",
+    "last_error": "error",
+}
+"""Other names of the fields."""
+
+
+def nearest(text: str, names: tuple[str, ...] | dict[str, Field]) -> str | None:
+    found = get_close_matches(text.lower(), names, n=1, cutoff=0.5)
+    return found[0] if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +98,7 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Ids:
+class IdRange:
     """A range of ids: those that begin with these digits, at most 32."""
 
     digits: str
@@ -78,7 +143,7 @@ class Json:
     comparison: str = "=="
 
 
-Value: TypeAlias = Text | Numbers | Ids | Times | Json
+Value: TypeAlias = Text | Numbers | IdRange | Times | Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +200,11 @@ _LAST_YEAR = 9000
 
 
 class Unreadable(ValueError):
-    """A value could not be parsed. ``instead`` is the suggested correction, if there is one."""
+    """A value could not be parsed. ``suggestion`` is the suggested correction, if there is one."""
 
-    def __init__(self, advice: str, instead: str | None = None) -> None:
+    def __init__(self, advice: str, suggestion: str | None = None) -> None:
         super().__init__(advice)
-        self.instead = instead
+        self.suggestion = suggestion
 
 
 def read_times(field: str, text: str) -> Times:
@@ -246,11 +311,11 @@ def _numbers(text: str, number: Callable[[str], int]) -> Numbers:
     return Numbers(exact, exact + 1, text)
 
 
-def read_ids(text: str) -> Ids:
+def read_ids(text: str) -> IdRange:
     digits = digits_of(text)
     if digits is None:
         raise Unreadable(f"{text!r} is not a job id or the start of one; job ids look like 0192f3a4-…")
-    return Ids(digits, text.rstrip("*…"))
+    return IdRange(digits, text.rstrip("*…"))
 
 
 def digits_of(text: str) -> str | None:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 MASK = "[redacted]"
 
-_LONGEST_NUMBER = 20
-_SHORTEST = 18
+_MAX_NUMBER_DIGITS = 20
+_MIN_CHARS = 18
 """Minimum length of a single word that a pattern can match: ``sk_live_`` and ten letters.
 
 Most keys are a single word.
@@ -38,7 +38,7 @@ class _Pattern(NamedTuple):
 
 def mask_text(text: str) -> str:
     """Replace everything that looks like a secret."""
-    if len(text) < _SHORTEST and (text.isalnum() or text.isidentifier()):
+    if len(text) < _MIN_CHARS and (text.isalnum() or text.isidentifier()):
         return text
     lower = text.lower()
     for pattern in _PATTERNS:
@@ -74,7 +74,7 @@ def _is_secret_here(match: re.Match[str]) -> bool:
     inner = match["value"].strip("\"'")
     if inner in _NOTHING or MASK in inner:
         return False
-    number = int(inner) if inner.isdecimal() and len(inner) < _LONGEST_NUMBER else inner
+    number = int(inner) if inner.isdecimal() and len(inner) < _MAX_NUMBER_DIGITS else inner
     return is_secret(name, number) and not _is_prose(match, inner)
 
 
@@ -187,7 +187,7 @@ _NOT_IN_WORDS = re.compile(r"[^A-Za-z\d]+")
 _CUES = re.compile(
     "auth|bearer|cookie|cred|cvc|cvv|jwt|otp|pass|pwd|secret|token|key|pin|connectionstring", re.IGNORECASE
 )
-_LONGEST_NAME = 200
+_MAX_NAME_CHARS = 200
 
 _WHOLE = frozenset({
     "authorization", "bearer", "cookie", "cookies", "creds", "credential", "credentials", "cvc", "cvv", "jwt",
@@ -219,10 +219,10 @@ def is_secret(name: str, value: Any) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
-    end = name[-_LONGEST_NAME:]
+    end = name[-_MAX_NAME_CHARS:]
     if not _CUES.search(end if end.isalnum() else _NOT_IN_WORDS.sub("", end)):
         return False  # skips nine of ten names, in a fifth of the time
-    words = [word.lower() for word in _WORDS.findall(name[-_LONGEST_NAME:])]
+    words = [word.lower() for word in _WORDS.findall(name[-_MAX_NAME_CHARS:])]
     if not words or (words[-1] in _ABOUT_IT and len(words) > 1):
         return False
     return (

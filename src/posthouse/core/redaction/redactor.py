@@ -67,16 +67,16 @@ class SecretPaths:
             nodes.extend(_object(node.get("patternProperties")).values())
         return SecretPaths(self._index, nodes, self._along(key))
 
-    def at_item(self, place: int) -> SecretPaths:
+    def at_item(self, index: int) -> SecretPaths:
         nodes: list[Any] = []
         for node in self._nodes:
             for name in ("prefixItems", *_OTHER_ITEMS):
                 found = node.get(name)
                 if not isinstance(found, list):
                     nodes.append(found)
-                elif place < len(found):
-                    nodes.append(found[place])
-        return SecretPaths(self._index, nodes, self._along(str(place)))
+                elif index < len(found):
+                    nodes.append(found[index])
+        return SecretPaths(self._index, nodes, self._along(str(index)))
 
     def _along(self, step: str) -> list[JsonPath]:
         return [rest[1:] for rest in self._trails if rest and rest[0] in {step, ANY}]
@@ -154,7 +154,7 @@ _START = 6
 """Number of characters by which the longer secrets are found. None of these secrets is shorter."""
 _COMPARED = 64
 """Number of characters of a secret that are compared. A text that repeats this many is masked."""
-_MOST_LENGTHS = 32
+_MAX_LENGTHS = 32
 """Maximum number of lengths to compare at one position.
 
 If more secrets begin in the same way, the rest of the text is masked.
@@ -177,32 +177,32 @@ class SecretIndex:
 
     def mask(self, text: str) -> str:
         pieces: list[str] = []
-        place = done = 0
-        while place < len(text):
-            size = self._size_at(text, place)
+        position = done = 0
+        while position < len(text):
+            size = self._size_at(text, position)
             if size:
-                pieces += text[done:place], MASK
-                done = place = place + size
+                pieces += text[done:position], MASK
+                done = position = position + size
             else:
-                place += 1
+                position += 1
         return "".join([*pieces, text[done:]]) if pieces else text
 
-    def _size_at(self, text: str, place: int) -> int:
+    def _size_at(self, text: str, position: int) -> int:
         """Return the length of the secret that begins here; 0 if there is none."""
-        lengths = self._lengths.get(text[place : place + _START], ())
-        if len(lengths) > _MOST_LENGTHS:
-            return len(text) - place
+        lengths = self._lengths.get(text[position : position + _START], ())
+        if len(lengths) > _MAX_LENGTHS:
+            return len(text) - position
         for length in lengths:
-            if found := self._whole.get(text[place : place + length]):
+            if found := self._whole.get(text[position : position + length]):
                 return found
-        return self._word_at(text, place) if self._words else 0
+        return self._word_at(text, position) if self._words else 0
 
-    def _word_at(self, text: str, place: int) -> int:
-        if place and _is_word(text[place - 1]):
+    def _word_at(self, text: str, position: int) -> int:
+        if position and _is_word(text[position - 1]):
             return 0
         for size in _WORD_LENGTHS:
-            end = place + size
-            if text[place:end] in self._words and not (end < len(text) and _is_word(text[end])):
+            end = position + size
+            if text[position:end] in self._words and not (end < len(text) and _is_word(text[end])):
                 return size
         return 0
 
@@ -211,13 +211,13 @@ def _is_word(char: str) -> bool:
     return char.isalnum() or char == "_"
 
 
-SHORTEST = 3
-SHORTEST_ANYWHERE = 6
+MIN_SECRET_CHARS = 3
+MIN_CHARS_ANYWHERE = 6
 """Minimum length of secrets that are masked anywhere; shorter ones, such as a PIN, only as whole words."""
 MANY = 200
 """With more forms than this, a text is searched once by an index instead of once for each form."""
 _EDGE = 4
-_LONGEST_EDGE = 4096
+_MAX_EDGE_CHARS = 4096
 _LINE = 8
 
 
@@ -227,10 +227,10 @@ class Secrets:
     __slots__ = ("_anywhere", "_index", "_words")
 
     def __init__(self, values: Iterable[str]) -> None:
-        shapes = {shape for value in values for shape in _shapes(value) if len(shape) >= SHORTEST}
+        shapes = {shape for value in values for shape in _shapes(value) if len(shape) >= MIN_SECRET_CHARS}
         ordered = sorted(shapes, key=len, reverse=True)  # a form may contain another one
-        self._anywhere = [shape for shape in ordered if len(shape) >= SHORTEST_ANYWHERE]
-        words = [shape for shape in ordered if len(shape) < SHORTEST_ANYWHERE]
+        self._anywhere = [shape for shape in ordered if len(shape) >= MIN_CHARS_ANYWHERE]
+        words = [shape for shape in ordered if len(shape) < MIN_CHARS_ANYWHERE]
         self._index = SecretIndex(self._anywhere, words) if len(ordered) > MANY else None
         listed = "|".join(map(re.escape, words)) if self._index is None else ""
         self._words = re.compile(rf"(?<!\w)(?:{listed})(?!\w)") if listed else None
@@ -255,7 +255,7 @@ class Secrets:
 
     def _without_edges(self, text: str) -> str:
         for shape in self._anywhere:
-            longest = min(len(shape) - 1, len(text), _LONGEST_EDGE)
+            longest = min(len(shape) - 1, len(text), _MAX_EDGE_CHARS)
             for size in range(longest, _EDGE - 1, -1):
                 if text.startswith(shape[-size:]):
                     text = MASK + text[size:]
@@ -324,33 +324,34 @@ def redactor_for(schema_text: str | None, redact: tuple[str, ...]) -> Redactor:
     return Redactor(json.loads(schema_text) if schema_text else None, redact)
 
 
-def _masked(value: Any, marks: SecretPaths, note: Callable[[str], None], name: str = "") -> Any:
+def _masked(value: Any, marks: SecretPaths, collect: Callable[[str], None], name: str = "") -> Any:
     if value is not None and (marks.secret or is_secret(name, value)):
-        _note_leaves(value, note)
+        _collect_leaves(value, collect)
         return MASK
     if isinstance(value, dict):
         return {
-            key: _masked(item, marks.at_key(key) if marks else marks, note, key)
+            key: _masked(item, marks.at_key(key) if marks else marks, collect, key)
             for key, item in value.items()
         }
     if isinstance(value, list):
         return [
-            _masked(item, marks.at_item(place) if marks else marks, note) for place, item in enumerate(value)
+            _masked(item, marks.at_item(index) if marks else marks, collect)
+            for index, item in enumerate(value)
         ]
     return value
 
 
-def _note_leaves(value: Any, note: Callable[[str], None]) -> None:
+def _collect_leaves(value: Any, collect: Callable[[str], None]) -> None:
     if isinstance(value, dict):
         for item in value.values():
-            _note_leaves(item, note)
+            _collect_leaves(item, collect)
     elif isinstance(value, list):
         for item in value:
-            _note_leaves(item, note)
+            _collect_leaves(item, collect)
     elif isinstance(value, str):
-        note(value)
+        collect(value)
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        note(str(value))
+        collect(str(value))
 
 
 def _texts_masked(value: Any, mask: Callable[[str], str]) -> Any:

@@ -19,7 +19,7 @@ class Fault:
 
 
 @dataclass(slots=True)
-class Report:
+class DemoReport:
     """The state of the demo, updated while it runs."""
 
     jobs: int
@@ -82,7 +82,7 @@ class CrashScreen(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
 
-    def show(self, report: Report) -> None: ...
+    def show(self, report: DemoReport) -> None: ...
 
 
 def make_screen() -> CrashScreen:
@@ -103,7 +103,7 @@ class Lines:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def show(self, report: Report) -> None:
+    def show(self, report: DemoReport) -> None:
         for fault in report.faults[self._faults :]:
             typer.echo(f"{fault.at:5.1f} s  {fault.what}", err=True)
         self._faults = len(report.faults)
@@ -133,11 +133,11 @@ class LiveTable:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def show(self, report: Report) -> None:
+    def show(self, report: DemoReport) -> None:
         self._live.update(_table(report))
 
 
-def _table(report: Report) -> Any:
+def _table(report: DemoReport) -> Any:
     from rich.table import Table  # noqa: PLC0415
 
     table = Table(title=f"Crash demo, {report.seconds:.1f} s", title_justify="left", show_header=False)

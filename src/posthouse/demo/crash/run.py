@@ -18,7 +18,7 @@ import psycopg
 
 from posthouse.client.client import Client
 from posthouse.demo.crash.jobs import effect, statement
-from posthouse.demo.crash.report import Fault, Report
+from posthouse.demo.crash.report import DemoReport, Fault
 from posthouse.demo.stage import in_thread, stop_processes
 from posthouse.errors import DatabaseUnavailable, PosthouseError, WaitTimeout
 from posthouse.settings import ENV_PREFIX, load_settings
@@ -111,16 +111,16 @@ class Postgres:
         from posthouse.storage.embedded.layout import open_layout  # noqa: PLC0415 - an extra
         from posthouse.storage.embedded.locks import attempts  # noqa: PLC0415
         from posthouse.storage.embedded.process import is_alive  # noqa: PLC0415
-        from posthouse.storage.embedded.server import ask  # noqa: PLC0415
+        from posthouse.storage.embedded.server import identify  # noqa: PLC0415
 
         layout = open_layout(self._data_dir)
-        told = False
+        is_signaled = False
         for _ in attempts(STOP_SECONDS):
             if not is_alive(layout):
                 return
-            if not told and (answer := ask(layout)):
+            if not is_signaled and (answer := identify(layout)):
                 os.kill(answer.postmaster_pid, signal.SIGQUIT)
-                told = True
+                is_signaled = True
         raise DatabaseUnavailable(f"Postgres did not stop within {STOP_SECONDS:g} s of an immediate shutdown")
 
     def start_again(self) -> None:
@@ -131,9 +131,9 @@ class Postgres:
             self._handles.pop().close()
 
     def _attach(self) -> str:
-        from posthouse.storage.embedded import ensure  # noqa: PLC0415 - an extra
+        from posthouse.storage.embedded import attach_server  # noqa: PLC0415 - an extra
 
-        handle = ensure(self._data_dir, settings=SETTINGS)
+        handle = attach_server(self._data_dir, settings=SETTINGS)
         self._handles.append(handle)
         return handle.url
 
@@ -147,9 +147,9 @@ LOOK_SECONDS = 0.1
 DEADLINE_SECONDS = 120.0
 
 
-async def run(jobs: int, show: Callable[[Report], None]) -> Report:
+async def run(jobs: int, show: Callable[[DemoReport], None]) -> DemoReport:
     """Run the demo in a temporary folder; ``show`` is called whenever the report has changed."""
-    report = Report(jobs)
+    report = DemoReport(jobs)
     with tempfile.TemporaryDirectory(prefix="posthouse-crash-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         postgres = Postgres(folder)
@@ -163,7 +163,12 @@ async def run(jobs: int, show: Callable[[Report], None]) -> Report:
 
 class _Run:
     def __init__(
-        self, report: Report, postgres: Postgres, url: str, folder: Path, show: Callable[[Report], None]
+        self,
+        report: DemoReport,
+        postgres: Postgres,
+        url: str,
+        folder: Path,
+        show: Callable[[DemoReport], None],
     ) -> None:
         self._report = report
         self._postgres = postgres
@@ -171,7 +176,7 @@ class _Run:
         self._show = show
         self._fleet = Fleet(url, folder, concurrency=CONCURRENCY)
         self._client = Client(settings=load_settings(database_url=url))
-        self._line = ReconnectingConnection(url, "demo")
+        self._connection = ReconnectingConnection(url, "demo")
         self._seconds = min(MAX_JOB_SECONDS, WORK_SECONDS * WORKERS * CONCURRENCY / report.jobs)
         self._at_work: set[int] = set()
         self._enqueued = 0
@@ -183,7 +188,7 @@ class _Run:
         finally:
             await in_thread(self._fleet.stop)
             await self._client.close()
-            await self._line.close()
+            await self._connection.close()
 
     async def _go(self) -> None:
         for _ in range(WORKERS):
@@ -227,12 +232,12 @@ class _Run:
             await asyncio.sleep(LOOK_SECONDS)
             self._fleet.check()
             with suppress(psycopg.OperationalError):
-                await self._look()
+                await self._check_progress()
             self._tell()
             if time.monotonic() > end:
                 raise WaitTimeout(f"the demo did not finish within {DEADLINE_SECONDS:g} s: {self._report}")
 
-    async def _look(self) -> None:
+    async def _check_progress(self) -> None:
         effects, different, pause, statuses, interrupted = (await self._rows("state"))[0]
         self._report.effects, self._report.doubled = effects, effects - different
         self._report.longest_pause = pause
@@ -245,7 +250,7 @@ class _Run:
             rows: list[Any] = await (await connection.execute(statement(name))).fetchall()
             return rows
 
-        return await self._line.run(read)
+        return await self._connection.run(read)
 
     def _tell(self) -> None:
         self._report.seconds = time.monotonic() - self._started

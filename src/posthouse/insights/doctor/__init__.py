@@ -65,41 +65,41 @@ async def run_checks(url: str, settings: Settings, thresholds: Thresholds | None
         connection = await connect_async(url, "doctor")
     except psycopg.Error as error:
         return [_unreachable(error)]
-    patient = CheckContext(connection, settings, thresholds or Thresholds())
+    context = CheckContext(connection, settings, thresholds or Thresholds())
     reached = Finding(check="database", severity="ok", summary="Postgres is reachable")
     async with connection:
-        return [reached, *await _findings(patient)]
+        return [reached, *await _findings(context)]
 
 
 async def run_check(
     connection: Db, settings: Settings, name: str, thresholds: Thresholds | None = None
 ) -> Finding:
     """Return the finding of a single check, on the caller's connection."""
-    patient = CheckContext(connection, settings, thresholds or Thresholds())
-    return replace(await _run(patient, CHECKS[name]), check=name)
+    context = CheckContext(connection, settings, thresholds or Thresholds())
+    return replace(await _run(context, CHECKS[name]), check=name)
 
 
-async def _findings(patient: CheckContext) -> list[Finding]:
+async def _findings(context: CheckContext) -> list[Finding]:
     findings: list[Finding] = []
     has_schema = False
     for name, check in CHECKS.items():
         if name in _WITHOUT_SCHEMA or has_schema:
-            findings.append(replace(await _run(patient, check), check=name))
+            findings.append(replace(await _run(context, check), check=name))
         if name == "schema":
             has_schema = findings[-1].severity != "error"
     return findings
 
 
-async def _run(patient: CheckContext, check: Check) -> Finding:
+async def _run(context: CheckContext, check: Check) -> Finding:
     """Run a check in its own transaction with a statement timeout.
 
     The failure of a check then affects no other check.
     """
-    milliseconds = int(patient.thresholds.check_seconds * 1000)
+    milliseconds = int(context.thresholds.check_seconds * 1000)
     try:
-        async with patient.connection.transaction():
-            await fetch_row(patient.connection, "doctor_patience", milliseconds=milliseconds)
-            return await check(patient)
+        async with context.connection.transaction():
+            await fetch_row(context.connection, "doctor_timeout", milliseconds=milliseconds)
+            return await check(context)
     except psycopg.Error as error:
         return Finding(
             severity="warning",

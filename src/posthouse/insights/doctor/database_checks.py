@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from posthouse.insights.doctor.report import CheckContext, Finding, Severity, Thresholds, ok
-from posthouse.storage.connections import behind_pooler, connect_async
+from posthouse.storage.connections import connect_async, is_pooled
 from posthouse.storage.queries import call_rows, fetch_row, fetch_rows
 
 OLDEST_VERSION = 150_000
@@ -16,9 +16,9 @@ SMALL_BUFFERS = GIGABYTE // 8
 SLOW_DISK_COST = 4.0
 
 
-async def version(patient: CheckContext) -> Finding:
+async def version(context: CheckContext) -> Finding:
     """Check that Postgres has a supported version."""
-    row = await fetch_row(patient.connection, "doctor_server")
+    row = await fetch_row(context.connection, "doctor_version")
     if row["number"] >= OLDEST_VERSION:
         return ok(f"Postgres {row['version']}")
     return Finding(
@@ -30,9 +30,9 @@ async def version(patient: CheckContext) -> Finding:
     )
 
 
-async def durability(patient: CheckContext) -> Finding:
+async def durability(context: CheckContext) -> Finding:
     """Check that accepted jobs survive a crash."""
-    row = await fetch_row(patient.connection, "doctor_durability")
+    row = await fetch_row(context.connection, "doctor_durability")
     off = [name for name in ("fsync", "full_page_writes") if not row[name]]
     if off:
         return Finding(
@@ -54,12 +54,12 @@ async def durability(patient: CheckContext) -> Finding:
     return ok("commits are written to disk")
 
 
-async def speed(patient: CheckContext) -> Finding:
+async def speed(context: CheckContext) -> Finding:
     """Check that server settings make the queue no slower than necessary.
 
     The result is a hint, never a warning, because the queue works with any settings.
     """
-    row = await fetch_row(patient.connection, "doctor_speed")
+    row = await fetch_row(context.connection, "doctor_speed")
     hints = list(_speed_hints(row))
     if not hints:
         return ok("no server setting is known to cost speed")
@@ -86,15 +86,15 @@ def _speed_hints(row: dict[str, Any]) -> Iterator[str]:
         yield f"jit = off ({alter} jit = off): Posthouse cannot switch it off in a pooler's sessions"
 
 
-async def connections(patient: CheckContext) -> Finding:
+async def connections(context: CheckContext) -> Finding:
     """Check that the server has free connections."""
-    row = await fetch_row(patient.connection, "doctor_connections")
+    row = await fetch_row(context.connection, "doctor_connections")
     share = row["used"] / max(1, row["allowed"])
     summary = f"{row['used']} of {row['allowed']} connections in use"
-    if share < patient.thresholds.connections_warning:
+    if share < context.thresholds.connections_warning:
         return ok(summary)
     return Finding(
-        severity="error" if share >= patient.thresholds.connections_error else "warning",
+        severity="error" if share >= context.thresholds.connections_error else "warning",
         summary=summary,
         meaning="When no connection is left, workers cannot reconnect and enqueue fails.",
         advice="Find the clients that hold them "
@@ -104,13 +104,13 @@ async def connections(patient: CheckContext) -> Finding:
     )
 
 
-async def pooler(patient: CheckContext) -> Finding:
+async def pooler(context: CheckContext) -> Finding:
     """Check that workers can use LISTEN and session locks."""
-    direct = patient.settings.direct_url
+    direct = context.settings.direct_url
     if direct:
         connection = await connect_async(direct, "doctor")
         async with connection:
-            if not await behind_pooler(connection):
+            if not await is_pooled(connection):
                 return ok("direct_url connects to Postgres without a pooler")
         return Finding(
             severity="error",
@@ -118,7 +118,7 @@ async def pooler(patient: CheckContext) -> Finding:
             meaning="Workers learn of new jobs by polling only, and dead workers are detected late.",
             advice="Set POSTHOUSE_DIRECT_URL to the Postgres server itself.",
         )
-    if not await behind_pooler(patient.connection):
+    if not await is_pooled(context.connection):
         return ok("no pooler between Posthouse and Postgres")
     return Finding(
         severity="warning",
@@ -128,12 +128,12 @@ async def pooler(patient: CheckContext) -> Finding:
     )
 
 
-async def horizon(patient: CheckContext) -> Finding:
+async def horizon(context: CheckContext) -> Finding:
     """Check that no transaction, slot or standby has stayed open for long."""
-    holders = await fetch_rows(patient.connection, "doctor_horizon")
-    late = [(holder, how) for holder in holders if (how := _severity(holder, patient.thresholds)) != "ok"]
+    holders = await fetch_rows(context.connection, "doctor_horizon")
+    late = [(holder, how) for holder in holders if (how := _severity(holder, context.thresholds)) != "ok"]
     if not late:
-        return ok(await _nothing_seen(patient))
+        return ok(await _nothing_seen(context))
     worst = late[0][0]
     return Finding(
         severity="error" if any(how == "error" for _, how in late) else "warning",
@@ -146,9 +146,9 @@ async def horizon(patient: CheckContext) -> Finding:
     )
 
 
-async def _nothing_seen(patient: CheckContext) -> str:
-    row = await fetch_row(patient.connection, "doctor_server")
-    limit = patient.thresholds.horizon_warning_seconds
+async def _nothing_seen(context: CheckContext) -> str:
+    row = await fetch_row(context.connection, "doctor_version")
+    limit = context.thresholds.horizon_warning_seconds
     seen = "" if row["sees_all"] else " among this user's own sessions (grant pg_read_all_stats to see all)"
     return f"no transaction has been open for {limit:g} s{seen}"
 
@@ -189,12 +189,12 @@ def _advice(holder: dict[str, Any]) -> str:
             return "End the long query on the standby, or set hot_standby_feedback = off there."
 
 
-MOST_STRAYS = 10_000
+MAX_ROWS_COUNTED = 10_000
 
 
-async def bloat(patient: CheckContext) -> Finding:
+async def bloat(context: CheckContext) -> Finding:
     """Check that vacuum keeps up with dead rows."""
-    found = await fetch_rows(patient.connection, "doctor_bloat")
+    found = await fetch_rows(context.connection, "doctor_bloat")
     unattended = [row for row in found if not row["autovacuum"]]
     if unattended:
         names = ", ".join(row["table"] for row in unattended)
@@ -205,7 +205,7 @@ async def bloat(patient: CheckContext) -> Finding:
             advice="Run: alter table posthouse.… reset (autovacuum_enabled); and set autovacuum = on.",
             evidence=unattended,
         )
-    bloated = [row for row in found if _is_bloated(row, patient.thresholds)]
+    bloated = [row for row in found if _is_bloated(row, context.thresholds)]
     if bloated:
         names = ", ".join(f"{row['table']} ({row['dead']:,} dead)" for row in bloated)
         return Finding(
@@ -224,10 +224,10 @@ def _is_bloated(row: dict[str, Any], thresholds: Thresholds) -> bool:
     return bool(row["dead"] >= thresholds.dead_rows and share >= thresholds.dead_share)
 
 
-async def partitions(patient: CheckContext) -> Finding:
+async def partitions(context: CheckContext) -> Finding:
     """Check that partitions exist for the coming days."""
     missing = await fetch_rows(
-        patient.connection, "doctor_partitions", days=patient.thresholds.partition_days
+        context.connection, "doctor_missing_partitions", days=context.thresholds.partition_days
     )
     if missing:
         days = sorted({str(row["day"]) for row in missing})
@@ -238,16 +238,16 @@ async def partitions(patient: CheckContext) -> Finding:
             advice="Start a keeper, which creates partitions: posthouse keeper",
             evidence=missing,
         )
-    found = await call_rows(patient.connection, "strays", dict, limit=MOST_STRAYS)
-    strays = [row for row in found if row["strays"]]
-    if strays:
-        counts = ", ".join(f"{row['strays']:,} in {row['relation']}_default" for row in strays)
+    found = await call_rows(context.connection, "default_partition_rows", dict, limit=MAX_ROWS_COUNTED)
+    misplaced = [row for row in found if row["rows"]]
+    if misplaced:
+        counts = ", ".join(f"{row['rows']:,} in {row['relation']}_default" for row in misplaced)
         return Finding(
             severity="warning",
             summary=f"rows in the default partitions: {counts}",
             meaning="Their partition did not exist when they were written. Retention deletes them row by row "
             "when they expire, except those of the audit log.",
             advice="Keep a keeper running: it creates partitions a week ahead.",
-            evidence=strays,
+            evidence=misplaced,
         )
-    return ok(f"partitions exist for the next {patient.thresholds.partition_days} days")
+    return ok(f"partitions exist for the next {context.thresholds.partition_days} days")

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from posthouse.core.definition import is_own
-from posthouse.dispatch import Redis, Streams, redis_of
+from posthouse.dispatch import HintStreams, Redis, redis_of
 from posthouse.errors import ConfigurationError, RedisUnavailable
 from posthouse.insights.doctor.report import CheckContext, Finding, ok
 from posthouse.insights.fleet import workers
@@ -14,19 +14,19 @@ from posthouse.storage.migrations import code_version, required_schema, version_
 from posthouse.storage.queries import database_now, fetch_row, fetch_rows, fetch_value
 from posthouse.storage.schema import functions_digest, migrations
 
-MOST_LEASES = 20
+MAX_LEASES = 20
 
 
-async def schema(patient: CheckContext) -> Finding:
+async def schema(context: CheckContext) -> Finding:
     """Check that the database schema matches this version of Posthouse."""
-    if not await fetch_value(patient.connection, "schema_exists"):
+    if not await fetch_value(context.connection, "schema_exists"):
         return Finding(
             severity="error",
             summary="this database has no Posthouse schema",
             meaning="Workers do not start, and enqueue fails.",
             advice="Run: posthouse migrate",
         )
-    row = await fetch_row(patient.connection, "schema_version")
+    row = await fetch_row(context.connection, "schema_version")
     number, known = row["number"], migrations()[-1].number
     reason = why_incompatible(number, row["lowest_codes"])
     if reason is not None:
@@ -36,7 +36,7 @@ async def schema(patient: CheckContext) -> Finding:
             meaning="Workers of this version do not start, and enqueue may fail.",
             advice="Run: posthouse migrate" if number < required_schema() else "Upgrade Posthouse.",
         )
-    installed = await fetch_row(patient.connection, "functions_installed")
+    installed = await fetch_row(context.connection, "functions_installed")
     is_older = version_key(installed["version"]) <= version_key(code_version())
     if number < known or (number == known and is_older and installed["digest"] != functions_digest()):
         return Finding(
@@ -48,14 +48,14 @@ async def schema(patient: CheckContext) -> Finding:
     return ok(f"schema version {number}" + (", of a newer version of Posthouse" if number > known else ""))
 
 
-async def clock(patient: CheckContext) -> Finding:
+async def clock(context: CheckContext) -> Finding:
     """Check that the clocks of the database and this machine agree."""
     before = datetime.now(UTC)
-    there = await database_now(patient.connection)
+    there = await database_now(context.connection)
     after = datetime.now(UTC)
     # The database answered between the two local readings: only a time outside of them is a difference.
     ahead = max((there - after).total_seconds(), 0.0) or min((there - before).total_seconds(), 0.0)
-    if abs(ahead) < patient.thresholds.clock_seconds:
+    if abs(ahead) < context.thresholds.clock_seconds:
         return ok("the clocks of the database and this machine agree")
     where = "ahead of" if ahead > 0 else "behind"
     return Finding(
@@ -68,10 +68,10 @@ async def clock(patient: CheckContext) -> Finding:
     )
 
 
-async def keeper(patient: CheckContext) -> Finding:
+async def keeper(context: CheckContext) -> Finding:
     """Check that a keeper promotes due jobs and rescues lost ones."""
     row = await fetch_row(
-        patient.connection, "doctor_keepers", grace=patient.thresholds.overdue_seconds, limit=MOST_JOBS
+        context.connection, "doctor_keepers", grace=context.thresholds.overdue_seconds, limit=MAX_JOBS
     )
     late = f"; {row['overdue']:,} job(s) are overdue" if row["overdue"] else ""
     if row["sessions"] and not late:
@@ -93,14 +93,17 @@ async def keeper(patient: CheckContext) -> Finding:
     )
 
 
-async def leases(patient: CheckContext) -> Finding:
+async def leases(context: CheckContext) -> Finding:
     """Check that workers renew the leases of all running jobs."""
     expired = await fetch_rows(
-        patient.connection, "doctor_leases", grace=patient.thresholds.lease_grace_seconds, limit=MOST_LEASES
+        context.connection,
+        "doctor_expired_leases",
+        grace=context.thresholds.lease_grace_seconds,
+        limit=MAX_LEASES,
     )
     if not expired:
         return ok("the leases of all running jobs are being renewed")
-    count = f"{len(expired)}" if len(expired) < MOST_LEASES else f"{MOST_LEASES} or more"
+    count = f"{len(expired)}" if len(expired) < MAX_LEASES else f"{MAX_LEASES} or more"
     first = expired[0]
     return Finding(
         severity="error",
@@ -112,17 +115,17 @@ async def leases(patient: CheckContext) -> Finding:
     )
 
 
-MOST_JOBS = 10_000
+MAX_JOBS = 10_000
 
 
-async def dead_workers(patient: CheckContext) -> Finding:
+async def dead_workers(context: CheckContext) -> Finding:
     """Check that no worker disconnected without shutting down."""
     found = await workers(
-        patient.connection,
-        offline_after=patient.settings.offline_after,
-        offline_within=patient.thresholds.died_within_seconds,
+        context.connection,
+        offline_after=context.settings.offline_after,
+        offline_within=context.thresholds.lost_within_seconds,
     )
-    dead = [worker for worker in found if worker.died]
+    dead = [worker for worker in found if worker.lost]
     if not dead:
         alive = sum(worker.status != "offline" for worker in found)
         return ok(f"{alive} worker(s) alive, none lost recently")
@@ -141,11 +144,14 @@ async def dead_workers(patient: CheckContext) -> Finding:
     )
 
 
-async def unserved(patient: CheckContext) -> Finding:
+async def unserved(context: CheckContext) -> Finding:
     """Check that every ready job has a live worker that can run it."""
-    lines = [line for line in await _lines(patient) if not line["workers"]]
-    if not lines:
-        return ok("every ready job has a live worker that can run it")
+    lines = [line for line in await _ready_groups(context) if not line["workers"]]
+    return unserved_finding(lines) if lines else ok("every ready job has a live worker that can run it")
+
+
+def unserved_finding(lines: list[dict[str, Any]]) -> Finding:
+    """Return the finding about lanes that no live worker can run."""
     names = ", ".join(f"{_named(line)} in {line['queue']} ({_detail(line)})" for line in lines[:5])
     return Finding(
         severity="warning",  # never an error: a tenant can enqueue jobs that no worker runs
@@ -158,19 +164,25 @@ async def unserved(patient: CheckContext) -> Finding:
     )
 
 
-async def stuck(patient: CheckContext) -> Finding:
+async def stuck(context: CheckContext) -> Finding:
     """Check that jobs are claimed from every queue that has workers, unless it is paused or limited."""
-    limit = patient.thresholds.stuck_seconds
+    limit = context.thresholds.stuck_seconds
     old = [
         line
-        for line in await _lines(patient)
+        for line in await _ready_groups(context)
         if line["workers"] and line["waited_seconds"] >= limit and not (line["paused"] or line["limited"])
     ]
     if old:
-        moving = {row["queue"] for row in await fetch_rows(patient.connection, "doctor_claims", within=limit)}
+        moving = {
+            row["queue"]
+            for row in await fetch_rows(context.connection, "doctor_claimed_queues", within=limit)
+        }
         old = [line for line in old if line["queue"] not in moving]
-    if not old:
-        return ok("jobs are claimed from every queue that has workers")
+    return stuck_finding(old, limit) if old else ok("jobs are claimed from every queue that has workers")
+
+
+def stuck_finding(old: list[dict[str, Any]], limit: float) -> Finding:
+    """Return the finding about lanes from which no job was claimed for ``limit`` seconds."""
     full = all(line["free"] == 0 for line in old)
     names = ", ".join(sorted({line["queue"] for line in old}))
     return Finding(
@@ -186,12 +198,12 @@ async def stuck(patient: CheckContext) -> Finding:
     )
 
 
-async def _lines(patient: CheckContext) -> list[dict[str, Any]]:
+async def _ready_groups(context: CheckContext) -> list[dict[str, Any]]:
     return await fetch_rows(
-        patient.connection,
-        "doctor_lines",
-        offline_after=patient.settings.offline_after,
-        limit=MOST_JOBS,
+        context.connection,
+        "doctor_waiting",
+        offline_after=context.settings.offline_after,
+        limit=MAX_JOBS,
     )
 
 
@@ -205,14 +217,14 @@ def _detail(line: dict[str, Any]) -> str:
 
 
 def _count(line: dict[str, Any]) -> str:
-    return f"{MOST_JOBS:,} or more" if line["jobs"] >= MOST_JOBS else f"{line['jobs']:,}"
+    return f"{MAX_JOBS:,} or more" if line["jobs"] >= MAX_JOBS else f"{line['jobs']:,}"
 
 
-async def dispatch(patient: CheckContext) -> Finding:
+async def dispatch(context: CheckContext) -> Finding:
     """Check that Redis is reachable and a relay writes hints, if dispatch uses Redis."""
-    mode = patient.settings.dispatch
+    mode = context.settings.dispatch
     try:
-        redis = redis_of(patient.settings)
+        redis = redis_of(context.settings)
     except ConfigurationError as error:
         return _unusable(mode, str(error))
     if redis is None:
@@ -226,10 +238,10 @@ async def dispatch(patient: CheckContext) -> Finding:
 
 
 async def _examine(redis: Redis, mode: str) -> Finding:
-    streams = Streams(redis)
-    facts, (relay, _) = await streams.facts(), await streams.relay()
-    version = facts.get("valkey_version") or facts.get("redis_version", "of unknown version")
-    summary = f"{mode} mode: Redis {version} uses {facts.get('used_memory_human', 'unknown')} of memory"
+    streams = HintStreams(redis)
+    info, (relay, _) = await streams.server_info(), await streams.relay()
+    version = info.get("valkey_version") or info.get("redis_version", "of unknown version")
+    summary = f"{mode} mode: Redis {version} uses {info.get('used_memory_human', 'unknown')} of memory"
     if relay:
         return ok(f"{summary}, relay {relay}")
     return Finding(

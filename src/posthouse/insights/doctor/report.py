@@ -40,7 +40,7 @@ class Thresholds:
     stuck_seconds: float = 60.0
     lease_grace_seconds: float = 15.0
     overdue_seconds: float = 15.0
-    died_within_seconds: float = 3600.0
+    lost_within_seconds: float = 3600.0
     clock_seconds: float = 2.0
     connections_warning: float = 0.8
     connections_error: float = 0.95
@@ -69,7 +69,7 @@ _SEVERITIES: tuple[Severity, ...] = ("ok", "warning", "error")
 class Report:
     """The report of all checks. ``healthy``: no finding is an error. ``counts``: findings by severity."""
 
-    light: OverallStatus
+    status: OverallStatus
     healthy: bool
     counts: dict[Severity, int]
     findings: list[Finding]
@@ -77,5 +77,5 @@ class Report:
 
 def report(findings: Sequence[Finding]) -> Report:
     counts = {name: sum(item.severity == name for item in findings) for name in _SEVERITIES}
-    light: OverallStatus = "critical" if counts["error"] else "warning" if counts["warning"] else "ok"
-    return Report(light=light, healthy=not counts["error"], counts=counts, findings=list(findings))
+    status: OverallStatus = "critical" if counts["error"] else "warning" if counts["warning"] else "ok"
+    return Report(status=status, healthy=not counts["error"], counts=counts, findings=list(findings))

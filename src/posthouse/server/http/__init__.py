@@ -1,1 +1,1 @@
-"""The code that all routes share: authentication, bodies, responses, problems and middleware."""
+"""The code that all routes share: authentication, requests, responses, problems and middleware."""

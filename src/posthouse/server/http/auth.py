@@ -18,8 +18,7 @@ from starlette.types import Scope
 from posthouse.errors import Forbidden, NotAuthenticated, TooManyRequests
 from posthouse.identity import Permission, Principal, Role
 from posthouse.identity.authenticator import Authenticator, KeyCache
-from posthouse.identity.keys import digest
-from posthouse.identity.sessions import LoginTickets, is_csrf_token, session_principal
+from posthouse.identity.credentials import LoginTickets, digest, is_csrf_token, session_principal
 from posthouse.settings import Settings
 from posthouse.storage.connections import tenant_transaction
 from posthouse.storage.errors import translate_errors
@@ -50,7 +49,7 @@ Tenant = Annotated[
 ]
 
 
-class Gate:
+class RequestAuthenticator:
     """Authentication and rate limits of requests, with the connection pool."""
 
     def __init__(self, pool: Pool, settings: Settings, memory: KeyCache) -> None:
@@ -59,8 +58,10 @@ class Gate:
         self.memory = memory
         self.credentials = Authenticator(settings, pool.connection, memory)
         self.tickets = LoginTickets()
-        self._requests = RateLimiter(settings.api_rate, settings.api_burst)
-        self._failures = RateLimiter(settings.auth_failures / 60, settings.auth_failures)
+        self._requests = RateLimiter(settings.api_requests_per_second, settings.api_burst)
+        self._failures = RateLimiter(
+            settings.auth_failures_per_minute / 60, settings.auth_failures_per_minute
+        )
         self._known_good: dict[bytes, None] = {}
 
     async def authenticate(self, request: Request) -> Principal:
@@ -150,7 +151,7 @@ class Access:
     """The authorized principal of a request and its access to the database."""
 
     principal: Principal
-    gate: Gate
+    authenticator: RequestAuthenticator
     tenant: str | None = None
     """Tenant of the request: that of the principal, or the one a super-admin named; None means all."""
 
@@ -161,7 +162,7 @@ class Access:
 
     @property
     def offline_after(self) -> float | None:
-        return self.gate.settings.offline_after
+        return self.authenticator.settings.offline_after
 
     def resolve_tenant(self, named: str | None) -> str | None:
         """Return the tenant of a request; None means all.
@@ -191,7 +192,7 @@ class Access:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Db]:
         """Open a transaction restricted to the tenant of the request."""
-        async with self.gate.pool.connection() as connection:
+        async with self.authenticator.pool.connection() as connection:
             with translate_errors():
                 async with tenant_transaction(connection, self.tenant, seconds=STATEMENT_SECONDS) as db:
                     yield db
@@ -202,7 +203,7 @@ class Access:
 
         A route that opens it for a tenant must filter what it returns.
         """
-        async with self.gate.pool.connection() as connection:
+        async with self.authenticator.pool.connection() as connection:
             with translate_errors():
                 async with tenant_transaction(connection, None, seconds=STATEMENT_SECONDS) as db:
                     yield db
@@ -210,8 +211,8 @@ class Access:
 
 async def principal_of(request: Request) -> Principal:
     """Return the principal, for public routes that return more to authenticated callers."""
-    gate: Gate = request.app.state.gate
-    return await gate.authenticate(request)
+    authenticator: RequestAuthenticator = request.app.state.authenticator
+    return await authenticator.authenticate(request)
 
 
 Authorize = Callable[[Request], Awaitable[Access]]
@@ -228,7 +229,7 @@ def allow(permission: Permission, *, tenant_scoped: bool = False) -> Any:
         principal = await principal_of(request)
         request.scope[PRINCIPAL] = principal.name
         principal.require(permission)
-        return Access(principal, request.app.state.gate)
+        return Access(principal, request.app.state.authenticator)
 
     async def admit(request: Request, tenant: Tenant = None) -> Access:
         access = await authorized(request, authorize)

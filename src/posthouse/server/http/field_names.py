@@ -33,8 +33,8 @@ _ADDED: dict[type, tuple[str, Callable[[Any], Any]]] = {
     DefinitionInfo: ("id", lambda definition: definition_id(definition.key)),
 }
 _NAMES_INSIDE: dict[type, dict[str, dict[str, str]]] = {
-    DefinitionInfo: {"overridden": OF_DEFINITION, "beneath": OF_DEFINITION},
-    BulkChange: {"chosen": EVERYWHERE},
+    DefinitionInfo: {"overridden": OF_DEFINITION, "code_defaults": OF_DEFINITION},
+    BulkChange: {"criteria": EVERYWHERE},
 }
 """Fields whose value contains names of fields, as the keys of an object or as a list."""
 

@@ -17,7 +17,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.exceptions import HTTPException
 
-from posthouse.blobs import NotStored, Storage, Store
+from posthouse.blobs import BlobStore, NotStored, Storage
 from posthouse.server.http.problems import problem
 
 CHUNK_BYTES = 256 * 1024
@@ -57,8 +57,8 @@ async def stored_file(
         return await storage.stream(path, start, end)
 
     try:
-        about = await storage.about_async(path)
-        return await _respond(request, _File(about.size, about.etag, media_type, attachment), read)
+        stored = await storage.about_async(path)
+        return await _respond(request, _File(stored.size, stored.etag, media_type, attachment), read)
     except NotStored:
         raise _not_found() from None
 
@@ -76,9 +76,9 @@ async def local_file(
 
     if not await asyncio.to_thread(file.is_file):
         raise _not_found()
-    about = await asyncio.to_thread(file.stat)
-    etag = f'"{about.st_mtime_ns:x}-{about.st_size:x}"'
-    return await _respond(request, _File(about.st_size, etag, media_type, attachment), read)
+    stored = await asyncio.to_thread(file.stat)
+    etag = f'"{stored.st_mtime_ns:x}-{stored.st_size:x}"'
+    return await _respond(request, _File(stored.st_size, etag, media_type, attachment), read)
 
 
 async def _respond(request: Request, file: _File, read: _Read) -> Response:
@@ -158,7 +158,7 @@ def byte_range(range_header: str | None, size: int) -> ByteRange | None:
     return ByteRange(start, end) if start < end else None
 
 
-def download(store: Store, artifact: dict[str, Any], range_header: str | None) -> Response:
+def download(store: BlobStore, artifact: dict[str, Any], range_header: str | None) -> Response:
     """Return an artifact as an attachment. Browsers must never render it: jobs can store any content."""
     size = artifact["size"]
     headers = {
@@ -181,7 +181,7 @@ def download(store: Store, artifact: dict[str, Any], range_header: str | None) -
     if is_partial:
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
     return StreamingResponse(
-        store.read(artifact["place"], start, end - start),
+        store.read(artifact["blob_key"], start, end - start),
         206 if is_partial else 200,
         {**headers, "Content-Length": str(end - start)},
         artifact["content_type"],

@@ -79,7 +79,7 @@ def allow_linked(permission: Permission, subject: str) -> Any:
         principal = Principal(name="signed-link", role=Role.TENANT_VIEWER, tenant=tenant)
         request.scope[PRINCIPAL] = principal.name
         principal.require(permission)
-        return Access(principal, request.app.state.gate, tenant)
+        return Access(principal, request.app.state.authenticator, tenant)
 
     async def admit(request: Request, link: Link, tenant: Tenant = None) -> Access:
         access = await authorized(request, authorize)
@@ -119,7 +119,7 @@ async def _secret(request: Request) -> bytes:
     """Return the secret of the installation, which is read once per server."""
     state = request.app.state
     if state.link_secret is None:
-        pool = state.gate.pool
+        pool = state.authenticator.pool
         async with (
             pool.connection() as connection,
             tenant_transaction(connection, None, seconds=STATEMENT_SECONDS) as db,

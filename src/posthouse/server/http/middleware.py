@@ -17,8 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from posthouse.core.redaction.logs import tell
 from posthouse.server.http.auth import PRINCIPAL, ROUTE
-from posthouse.server.http.bodies import LIMIT_BODY
 from posthouse.server.http.problems import Rejected, problem
+from posthouse.server.http.requests import LIMIT_BODY
 from posthouse.tracing import Traces
 
 REQUEST_SECONDS = 30.0
@@ -259,7 +259,7 @@ class _RequestState:
             return
         milliseconds = round((time.perf_counter() - self._started) * 1000, 1)
         principal = self.scope.get(PRINCIPAL)
-        about = {
+        extra = {
             "request_id": self.id,
             "method": self.method,
             "route": self.route,
@@ -267,9 +267,9 @@ class _RequestState:
             "milliseconds": milliseconds,
             "principal": principal,
         }
-        who = f" principal={principal}" if principal else ""
+        suffix = f" principal={principal}" if principal else ""
         text = "request completed method=%s route=%s status=%s milliseconds=%.1f%s"
-        _log.log(level, text, self.method, self.route, self.status, milliseconds, who, extra=about)
+        _log.log(level, text, self.method, self.route, self.status, milliseconds, suffix, extra=extra)
 
 
 _ERRORS = 500

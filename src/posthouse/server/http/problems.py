@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from http import HTTPStatus
 from itertools import islice
 from typing import Any
 
@@ -41,17 +42,17 @@ _STATUS: dict[type[errors.PosthouseError], int] = {
     errors.InvalidReport: 422,
     errors.InvalidResult: 422,
     errors.InvalidRequest: 422,
-    errors.ChangedMeanwhile: 412,
+    errors.EditConflict: 412,
     errors.TooManyStreams: 429,
-    errors.ServerFull: 503,
+    errors.StreamLimitReached: 503,
     errors.InvalidArtifact: 422,
     errors.ArtifactTooLarge: 413,
     errors.WrongOffset: 409,
     errors.ArtifactNotFound: 404,
     errors.ServerUnavailable: 503,
     errors.StorageUnavailable: 503,
-    errors.Refused: 422,
-    errors.NoDatabase: 500,
+    errors.RequestRejected: 422,
+    errors.DatabaseRequired: 500,
     errors.NotAuthenticated: 401,
     errors.Forbidden: 403,
     errors.JobNotFound: 404,
@@ -81,6 +82,7 @@ They consist of fixed words, and names of principals, tenants and permissions. R
 them (`Authorization: [redacted]`).
 """
 MAX_ERRORS = 20
+MAX_PATH_LENGTH = 200
 MEDIA_TYPE = "application/problem+json"
 DATABASE_UNAVAILABLE = "cannot connect to Postgres; retry later"
 UNSTORABLE = (
@@ -145,7 +147,7 @@ async def _handle_ours(_: Request | None, error: Exception) -> JSONResponse:
     if isinstance(error, errors.DatabaseUnavailable):  # its text contains the address of the database
         return problem(503, error.code, DATABASE_UNAVAILABLE)
     more = (
-        {"at": error.at, "to": error.to, "instead": error.instead}
+        {"at": error.at, "to": error.to, "suggestion": error.suggestion}
         if isinstance(error, errors.InvalidFilter)
         else {}
     )
@@ -158,20 +160,40 @@ async def _handle_ours(_: Request | None, error: Exception) -> JSONResponse:
 async def _handle_invalid_request(_: Request | None, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     found = [
-        {"where": ".".join(str(step) for step in item["loc"]), "message": item["msg"]}
+        {"where": ".".join(str(step) for step in item["loc"]), "message": _message(item)}
         for item in islice(error.errors(), MAX_ERRORS)
     ]
     detail = "; ".join(f"{item['where']}: {item['message']}" for item in found)
     return problem(422, errors.InvalidRequest.code, detail, errors=found)
 
 
-async def _handle_http_exception(_: Request | None, error: Exception) -> JSONResponse:
+def _message(item: dict[str, Any]) -> str:
+    """Return the message of a validation error. FastAPI leaves a body unparsed if its type is not JSON."""
+    if item["loc"] == ("body",) and isinstance(item.get("input"), bytes):
+        return "not JSON; send a JSON document with the header `Content-Type: application/json`"
+    return str(item["msg"])
+
+
+async def _handle_http_exception(request: Request | None, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     if isinstance(error, Rejected):
         return await of(error.error)
-    answer = problem(error.status_code, _CODES.get(error.status_code, "http_error"), str(error.detail))
+    detail = str(error.detail)
+    if request is not None and detail == HTTPStatus(error.status_code).phrase:
+        detail = _about_route(request, error.status_code) or detail
+    answer = problem(error.status_code, _CODES.get(error.status_code, "http_error"), detail)
     answer.headers.update(error.headers or {})
     return answer
+
+
+def _about_route(request: Request, status: int) -> str | None:
+    """Return what is wrong with the path or method of a request that no route serves."""
+    path = request.url.path[:MAX_PATH_LENGTH]
+    if status == HTTPStatus.NOT_FOUND:
+        return f"{path} does not exist on this server; check the path"
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        return f"{request.method} is not allowed for {path}"
+    return None
 
 
 async def _handle_database_error(_: Request | None, error: Exception) -> JSONResponse:

@@ -19,7 +19,7 @@ from fastapi import Query, Request, Response
 from pydantic import AfterValidator
 from pydantic_core import to_json
 
-from posthouse.errors import ChangedMeanwhile, InvalidRequest
+from posthouse.errors import EditConflict, InvalidRequest
 from posthouse.server.http.field_names import body as body_of
 
 JSON = "application/json"
@@ -48,7 +48,7 @@ def etag_response(request: Request, value: Any, version: int | None = None) -> R
 
 
 def check_if_match(request: Request, version: int) -> None:
-    """Raise ChangedMeanwhile if the If-Match header names another version.
+    """Raise EditConflict if the If-Match header names another version.
 
     Changes that the platform makes itself (a trigger fires) change the ETag but not the version.
     """
@@ -56,7 +56,7 @@ def check_if_match(request: Request, version: int) -> None:
     if wanted is None or wanted.strip() == "*":
         return
     if str(version) not in {tag.partition("-")[0] for tag in _tags(wanted)}:
-        raise ChangedMeanwhile(f"version conflict: the current version is {version}; reload and try again")
+        raise EditConflict(f"version conflict: the current version is {version}; reload and try again")
 
 
 def _tags(header: str | None) -> set[str]:

@@ -5,7 +5,7 @@ request of each client (subscriptions.py), and sent as Server-Sent Events (route
 """
 
 from posthouse.server.live.publisher import Publisher
-from posthouse.server.live.streams import Streams
+from posthouse.server.live.streams import Subscriptions
 from posthouse.server.live.subscriptions import EVENTS, StreamFilter
 
-__all__ = ["EVENTS", "Publisher", "StreamFilter", "Streams"]
+__all__ = ["EVENTS", "Publisher", "StreamFilter", "Subscriptions"]

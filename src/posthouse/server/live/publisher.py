@@ -22,13 +22,12 @@ from uuid import uuid4
 from pydantic_core import from_json
 
 from posthouse.app import Channel
-from posthouse.dispatch import NOTICES, Redis
-from posthouse.dispatch import Streams as Hints
+from posthouse.dispatch import NOTIFICATIONS_CHANNEL, HintStreams, Redis
 from posthouse.dispatch.connection import Breaker
 from posthouse.errors import PosthouseError, RedisUnavailable
 from posthouse.identity import Principal, Role
-from posthouse.server.live.streams import Streams
-from posthouse.server.live.subscriptions import Event, StreamFilter
+from posthouse.server.live.streams import Subscriptions
+from posthouse.server.live.subscriptions import StreamEvent, StreamFilter
 
 _log = logging.getLogger("posthouse.server")
 
@@ -39,11 +38,11 @@ ACTIVE = {"queued", "running"}
 
 
 class Publisher:
-    def __init__(self, streams: Streams, redis: Redis, channels: Sequence[Channel] = ()) -> None:
+    def __init__(self, streams: Subscriptions, redis: Redis, channels: Sequence[Channel] = ()) -> None:
         self._channels = channels
         self._streams = streams
         self._redis = redis
-        self._hints = Hints(redis)
+        self._hints = HintStreams(redis)
         self._id = uuid4().hex[:12]
         self._breaker = Breaker()
         self._principal = Principal(name="publisher", role=Role.SUPER_ADMIN, tenant=None)
@@ -66,13 +65,13 @@ class Publisher:
             await asyncio.sleep(pause)
 
     async def _leads(self) -> bool:
-        return await self._hints.lead(self._id, LEASE_SECONDS, LEASE)
+        return await self._hints.acquire_lease(self._id, LEASE_SECONDS, LEASE)
 
     async def _has_subscribers(self) -> bool:
         client = self._redis.client
         if await self._redis.run(client.pubsub_numpat()):
             return True
-        return bool({*await self._redis.run(client.pubsub_channels())} - {NOTICES})
+        return bool({*await self._redis.run(client.pubsub_channels())} - {NOTIFICATIONS_CHANNEL})
 
     async def _publish(self) -> None:
         wanted = StreamFilter(tenant=None, events=frozenset({"job", "worker"}))
@@ -86,12 +85,12 @@ class Publisher:
     async def _recheck(self) -> Principal:
         return self._principal
 
-    async def _send(self, events: Iterable[Event]) -> None:
+    async def _send(self, events: Iterable[StreamEvent]) -> None:
         messages = [(channel, event.data) for event in events for channel in self._channels_of(event)]
         if messages:
             await self._hints.publish(messages)
 
-    def _channels_of(self, event: Event) -> Iterator[str]:
+    def _channels_of(self, event: StreamEvent) -> Iterator[str]:
         if event.name == "worker":
             yield "worker_status"
         if event.name != "job":

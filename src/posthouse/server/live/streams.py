@@ -10,7 +10,13 @@ from uuid import UUID
 import psycopg
 from psycopg_pool import PoolTimeout
 
-from posthouse.errors import DatabaseUnavailable, Forbidden, NotAuthenticated, ServerFull, TooManyStreams
+from posthouse.errors import (
+    DatabaseUnavailable,
+    Forbidden,
+    NotAuthenticated,
+    StreamLimitReached,
+    TooManyStreams,
+)
 from posthouse.identity import Permission, Principal
 from posthouse.server.live.subscriptions import StreamFilter, Subscription
 from posthouse.server.live.watcher import Scope, Watcher
@@ -25,7 +31,7 @@ RECHECK_SECONDS = 3.0
 FIRST_POLL_SECONDS = 10.0
 
 
-class Streams:
+class Subscriptions:
     def __init__(self, url: str, settings: Settings) -> None:
         self._settings = settings
         self._watcher = Watcher(settings.direct_url or url, settings.offline_after, self)
@@ -58,7 +64,7 @@ class Streams:
 
     async def add(self, wanted: StreamFilter, principal: Principal, recheck: Recheck) -> Subscription:
         """Add a client. Return when it is certain to receive all later changes."""
-        self._refuse_too_many(principal)
+        self._reject_too_many(principal)
         client = Subscription(wanted, principal.name, tenant=principal.tenant)
         self._clients[client] = recheck
         if self._watching is None:
@@ -76,25 +82,25 @@ class Streams:
             raise
         return client
 
-    def _refuse_too_many(self, principal: Principal) -> None:
+    def _reject_too_many(self, principal: Principal) -> None:
         if self._closed:
-            raise ServerFull("the server is shutting down; reconnect to another instance")
-        if len(self._clients) >= self._settings.sse_clients:
-            raise ServerFull(
+            raise StreamLimitReached("the server is shutting down; reconnect to another instance")
+        if len(self._clients) >= self._settings.max_streams:
+            raise StreamLimitReached(
                 f"stream limit reached: this server has {len(self._clients)} open streams (setting "
-                "sse_clients); retry later"
+                "max_streams); retry later"
             )
-        own = sum(client.who == principal.name for client in self._clients)
-        if own >= self._settings.sse_clients_per_key:
+        own = sum(client.principal == principal.name for client in self._clients)
+        if own >= self._settings.max_streams_per_key:
             raise TooManyStreams(
                 f"stream limit reached: {principal.name} has {own} open streams on this server (setting "
-                "sse_clients_per_key); close one first"
+                "max_streams_per_key); close one first"
             )
         shared = sum(client.tenant == principal.tenant for client in self._clients)
-        if principal.tenant is not None and shared >= self._settings.sse_clients_per_tenant:
+        if principal.tenant is not None and shared >= self._settings.max_streams_per_tenant:
             raise TooManyStreams(
                 f"stream limit reached: tenant {principal.tenant!r} has {shared} open streams on this server "
-                "(setting sse_clients_per_tenant); close one first"
+                "(setting max_streams_per_tenant); close one first"
             )
 
     def remove(self, client: Subscription) -> None:
@@ -121,13 +127,13 @@ class Streams:
         while self._clients:
             await wait_for_event(self._check_now, RECHECK_SECONDS)
             self._check_now.clear()
-            checks = {client.who: recheck for client, recheck in self._clients.items()}
-            for who, recheck in checks.items():
-                await self._reauthorize(who, recheck)
+            checks = {client.principal: recheck for client, recheck in self._clients.items()}
+            for name, recheck in checks.items():
+                await self._reauthorize(name, recheck)
         self._checking = None
 
-    async def _reauthorize(self, who: str, recheck: Recheck) -> None:
-        own = [client for client in self._clients if client.who == who]
+    async def _reauthorize(self, name: str, recheck: Recheck) -> None:
+        own = [client for client in self._clients if client.principal == name]
         try:
             principal = await recheck()
             principal.require(Permission.JOBS_READ)
@@ -136,7 +142,7 @@ class Streams:
         except (DatabaseUnavailable, PoolTimeout, psycopg.Error):
             return  # without the database no events can be sent either
         except Exception:  # noqa: BLE001 - fail closed
-            _log.exception("event stream closed: its credential could not be checked principal=%s", who)
+            _log.exception("event stream closed: its credential could not be checked principal=%s", name)
             lost = own
         else:
             lost = [client for client in own if principal.tenant not in {None, client.wanted.tenant}]

@@ -9,23 +9,23 @@ from typing import NamedTuple
 from uuid import UUID
 
 from posthouse.insights.jobs import JobSummary
-from posthouse.insights.overview import TenantQueueCounts
+from posthouse.insights.queues import QueueCounts
 from posthouse.waiting import wait_for_event
 
 MAX_WAITING = 1000
 
 
-class Event(NamedTuple):
+class StreamEvent(NamedTuple):
     name: str
     data: bytes  # JSON
 
 
 class Subscription:
     def __init__(
-        self, wanted: StreamFilter, who: str, most: int = MAX_WAITING, *, tenant: str | None = None
+        self, wanted: StreamFilter, principal: str, most: int = MAX_WAITING, *, tenant: str | None = None
     ) -> None:
         self.wanted = wanted
-        self.who = who
+        self.principal = principal
         self.tenant = tenant
         """Tenant of the credential, not of the events."""
         self.at = 0
@@ -34,17 +34,17 @@ class Subscription:
         """Sequence of the last log line that can be read."""
         self.counters = b""
         self._most = most
-        self._waiting: dict[tuple[str, object], Event] = {}
+        self._waiting: dict[tuple[str, object], StreamEvent] = {}
         self._dropped = 0
         self._reset = False
         self._ending: str | None = None
         self._ready = asyncio.Event()
 
-    def publish(self, event: Event, key: object) -> None:
+    def publish(self, event: StreamEvent, key: object) -> None:
         """Queue an event. It replaces an older queued event with the same key."""
-        place = (event.name, key)
-        if place in self._waiting or len(self._waiting) < self._most:
-            self._waiting[place] = event
+        entry = (event.name, key)
+        if entry in self._waiting or len(self._waiting) < self._most:
+            self._waiting[entry] = event
         else:
             self._dropped += 1
         self._ready.set()
@@ -73,7 +73,7 @@ class Subscription:
     def ending(self) -> str | None:
         return self._ending
 
-    async def next_events(self, seconds: float) -> list[Event]:
+    async def next_events(self, seconds: float) -> list[StreamEvent]:
         """Return the queued events as soon as there are any; an empty list after a timeout."""
         await wait_for_event(self._ready, seconds)
         self._ready.clear()
@@ -81,9 +81,9 @@ class Subscription:
         self._waiting.clear()
         if self._reset:
             self._reset = False
-            events.insert(0, Event("reset", b"{}"))
+            events.insert(0, StreamEvent("reset", b"{}"))
         if self._dropped:
-            events.append(Event("overflow", b'{"left_out":%d}' % self._dropped))
+            events.append(StreamEvent("overflow", b'{"left_out":%d}' % self._dropped))
             self._dropped = 0
         return events
 
@@ -142,7 +142,7 @@ class StreamFilter:
             and (self.worker is None or self.worker in {job.worker_id, earlier_worker})
         )
 
-    def counters_for(self, counters: Sequence[TenantQueueCounts]) -> list[dict[str, str | int]]:
+    def counters_for(self, counters: Sequence[QueueCounts]) -> list[dict[str, str | int]]:
         """Return the matching counters, summed by queue."""
         sums: dict[str, dict[str, str | int]] = {}
         for item in counters:

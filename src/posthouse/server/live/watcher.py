@@ -27,16 +27,16 @@ from pydantic_core import to_json
 
 from posthouse.insights import live
 from posthouse.insights.jobs import JobSummary
-from posthouse.insights.overview import tenant_queue_counts
+from posthouse.insights.queues import queue_counts
 from posthouse.server.http.field_names import body
-from posthouse.server.live.subscriptions import Event
-from posthouse.storage.connections import behind_pooler, connect_async
+from posthouse.server.live.subscriptions import StreamEvent
+from posthouse.storage.connections import connect_async, is_pooled
 from posthouse.storage.notifications import listen
 from posthouse.storage.queries import Db, query
 from posthouse.waiting import Backoff
 
 if TYPE_CHECKING:
-    from posthouse.server.live.streams import Streams
+    from posthouse.server.live.streams import Subscriptions
 
 _log = logging.getLogger("posthouse.server")
 _T = TypeVar("_T")
@@ -72,7 +72,7 @@ class Scope:
 
 
 class Watcher:
-    def __init__(self, url: str, offline_after: float | None, streams: Streams) -> None:
+    def __init__(self, url: str, offline_after: float | None, streams: Subscriptions) -> None:
         self._url = url
         self._offline_after = offline_after
         self._streams = streams
@@ -81,7 +81,7 @@ class Watcher:
         self._forget()
 
     def _forget(self) -> None:
-        self._at: live.Clock | None = None
+        self._at: live.DatabaseClock | None = None
         self._scope: Scope | None = None
         self._running: dict[bytes, live.Seen] = {}
         self._seen: dict[object, None] = {}
@@ -117,7 +117,7 @@ class Watcher:
 
     async def _watch(self) -> None:
         async with await connect_async(self._url, "stream") as db:
-            listener = None if await behind_pooler(db) else StreamListener(db)
+            listener = None if await is_pooled(db) else StreamListener(db)
             if listener is not None:
                 await listener.open()
             await self._catch_up(db)
@@ -187,13 +187,13 @@ class Watcher:
                 changed &= looked_at
         return changed, earlier
 
-    async def _recently_finished(self, db: Db, at: live.Clock, *, listening: bool) -> set[UUID]:
+    async def _recently_finished(self, db: Db, at: live.DatabaseClock, *, listening: bool) -> set[UUID]:
         since = self._at or at
-        queued = await live.queued_between(db, since.of_ids, at.of_ids, MAX_IDS)
+        queued = await live.queued_between(db, since.id_clock, at.id_clock, MAX_IDS)
         ids = set(self._new(queued))
-        ended = await live.ended_lately(db, "past_attempts", since.now, ATTEMPT_PAGES)
+        ended = await live.recently_finished(db, "past_attempts", since.now, ATTEMPT_PAGES)
         if not listening:
-            ended += await live.ended_lately(db, "history", since.now, HISTORY_PAGES)
+            ended += await live.recently_finished(db, "history", since.now, HISTORY_PAGES)
         ids |= {job_id for job_id, _ in self._new(ended)}
         if len(self._seen) > MAX_SEEN:
             self._seen = dict.fromkeys(list(self._seen)[-MAX_SEEN // 2 :])
@@ -206,13 +206,13 @@ class Watcher:
         return fresh
 
     async def _publish(
-        self, db: Db, at: live.Clock, ids: Iterable[UUID], earlier: dict[UUID, UUID], scope: Scope
+        self, db: Db, at: live.DatabaseClock, ids: Iterable[UUID], earlier: dict[UUID, UUID], scope: Scope
     ) -> None:
         wanted = sorted(ids, reverse=True)
         found = await live.changed_jobs(
             db,
             wanted[:MAX_IDS],
-            ended_since=at.now - live.ENDED_WITHIN,
+            ended_since=at.now - live.FINISHED_WITHIN,
             tenants=scope.tenants,
             most=MAX_JOBS,
         )
@@ -221,7 +221,7 @@ class Watcher:
             if self._last_sent.get(job.id) == job:
                 continue
             self._remember(job)
-            event = Event("job", body(job))
+            event = StreamEvent("job", body(job))
             for client in clients:
                 if client.wanted.matches(job, earlier.get(job.id)):
                     client.publish(event, job.id)
@@ -261,7 +261,7 @@ class Watcher:
         self._slow_at = began + max(SLOW_POLL_SECONDS, SLOW_SHARE * took)
 
     async def _publish_counters(self, db: Db) -> None:
-        counters = await tenant_queue_counts(db)
+        counters = await queue_counts(db, by_tenant=True)
         made: dict[tuple[str | None, str | None], bytes] = {}
         for client in self._streams.subscriptions:
             wanted = client.wanted
@@ -272,7 +272,7 @@ class Watcher:
                 made[key] = to_json({"queues": wanted.counters_for(counters)})
             if made[key] != client.counters:
                 client.counters = made[key]
-                client.publish(Event("counters", made[key]), None)
+                client.publish(StreamEvent("counters", made[key]), None)
 
     async def _publish_workers(self, db: Db) -> None:
         found = await live.worker_states(db, offline_after=self._offline_after)
@@ -282,14 +282,14 @@ class Watcher:
         for item in found:
             if before.get(item.id) == self._workers[item.id]:
                 continue
-            event = Event("worker", body(item))
+            event = StreamEvent("worker", body(item))
             for client in self._streams.subscriptions:
                 if client.wanted.workers and client.wanted.worker in {None, item.id}:
                     client.publish(event, item.id)
 
 
 def _comparison_key(worker: live.WorkerState) -> tuple[object, ...]:
-    return worker.status, worker.disabled_at, worker.drain_asked_at, tuple(worker.queues)
+    return worker.status, worker.disabled_at, worker.drain_requested_at, tuple(worker.queues)
 
 
 ENDED, LOG, KEYS = "posthouse_ended", "posthouse_log", "posthouse_keys"

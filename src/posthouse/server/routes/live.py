@@ -20,11 +20,10 @@ from posthouse.errors import JobNotFound
 from posthouse.identity import Permission
 from posthouse.insights import live
 from posthouse.server.http.auth import Access, allow, principal_of
-from posthouse.server.http.bodies import api_router
 from posthouse.server.http.field_names import body
-from posthouse.server.http.parameters import QueryText
-from posthouse.server.live import EVENTS, StreamFilter, Streams
-from posthouse.server.live.subscriptions import Event, Subscription
+from posthouse.server.http.requests import QueryText, api_router
+from posthouse.server.live import EVENTS, StreamFilter, Subscriptions
+from posthouse.server.live.subscriptions import StreamEvent, Subscription
 
 SLOW_SECONDS = 30.0
 """How long a send may block before a slow client is disconnected."""
@@ -63,7 +62,7 @@ class EventStream:
     def __init__(self, client: Subscription, access: Access, resume: str | None, log_after: int = 0) -> None:
         self._client = client
         self._access = access
-        self._settings = access.gate.settings
+        self._settings = access.authenticator.settings
         self._resume = resume
         self._log = log_after
 
@@ -78,11 +77,11 @@ class EventStream:
                 yield block
             if self._client.ending is not None:
                 reason = to_json({"reason": self._client.ending})
-                yield self._written([*events, Event("closing", reason)])
+                yield self._written([*events, StreamEvent("closing", reason)])
                 return
             yield self._written(events) if events else b": here\n" + self._written([])
 
-    async def _initial_events(self) -> list[Event]:
+    async def _initial_events(self) -> list[StreamEvent]:
         """Return the first events for a new or a reconnecting client."""
         event_id = None if self._resume is None else EventId.read(self._resume)
         if event_id is not None:
@@ -92,9 +91,9 @@ class EventStream:
         if self._resume is None:
             return []
         missed = None if event_id is None else await self._replay(event_id)
-        return [Event("reset", b"{}")] if missed is None else missed
+        return [StreamEvent("reset", b"{}")] if missed is None else missed
 
-    async def _current_job(self) -> list[Event]:
+    async def _current_job(self) -> list[StreamEvent]:
         job = self._client.wanted.job
         assert job is not None
         async with self._access.transaction() as db:
@@ -102,9 +101,9 @@ class EventStream:
         if not found.jobs:
             raise JobNotFound(f"job {job} does not exist")
         self._client.log_end = max(self._client.log_end, self._log + 1)  # read the log at least once
-        return [Event("job", body(item)) for item in found.jobs if self._client.wanted.matches(item)]
+        return [StreamEvent("job", body(item)) for item in found.jobs if self._client.wanted.matches(item)]
 
-    async def _replay(self, event_id: EventId) -> list[Event] | None:
+    async def _replay(self, event_id: EventId) -> list[StreamEvent] | None:
         """Return the current state of the jobs that changed since the event; None if that is unknown."""
         async with self._access.transaction() as db:
             at = await live.clock(db)
@@ -113,26 +112,26 @@ class EventStream:
             ids = await live.changed_since(db, event_id.moment, at, MAX_REPLAYED)
             if ids is None:
                 return None
-            since = event_id.moment - live.COMMITTED_WITHIN
+            since = event_id.moment - live.MAX_COMMIT_DELAY
             found = await live.changed_jobs(db, ids, ended_since=since, most=MAX_REPLAYED)
-        return [Event("job", body(job)) for job in found.jobs if self._client.wanted.matches(job)]
+        return [StreamEvent("job", body(job)) for job in found.jobs if self._client.wanted.matches(job)]
 
     async def _log_blocks(self) -> AsyncIterator[bytes]:
         """Yield log lines not sent yet. They are read at the pace of the client, so none is skipped."""
         job = self._client.wanted.job
         while job is not None and self._client.wanted.log and self._log < self._client.log_end:
             async with self._access.transaction() as db:
-                lines = await insights.log_of(db, job, after=self._log, limit=200)
+                lines = await insights.read_log(db, job, after=self._log, limit=200)
             if not lines:
                 self._client.log_end = self._log
                 return
             blocks = []
             for line in lines:
                 self._log = line.sequence
-                blocks.append(self._written([Event("log", body(line))]))
+                blocks.append(self._written([StreamEvent("log", body(line))]))
             yield b"".join(blocks)
 
-    def _written(self, events: list[Event]) -> bytes:
+    def _written(self, events: list[StreamEvent]) -> bytes:
         """Encode events with the id to resume from; without events, the id alone."""
         event_id = str(EventId(self._client.at, self._log)).encode()
         if not events:
@@ -226,7 +225,7 @@ async def stream(
         kind=kind,
         events=frozenset(event or EVENTS),
     )
-    streams: Streams = request.app.state.streams
+    streams: Subscriptions = request.app.state.streams
     client = await streams.add(wanted, access.principal, lambda: principal_of(request))
     try:
         blocks = EventStream(client, access, last_event_id, log_after).frames()

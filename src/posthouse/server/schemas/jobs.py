@@ -12,14 +12,14 @@ from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 
-from posthouse.core.filters.parser import LONGEST
+from posthouse.core.filters.parser import MAX_LENGTH
 from posthouse.core.request import OnDependencyFailure, OnDuplicate
 from posthouse.core.request import Request as JobRequest
 from posthouse.core.retry import Retry
 from posthouse.errors import ConfigurationError, InvalidJob
-from posthouse.insights import FoundJobs, JobSummary, Suggestion
+from posthouse.insights import JobSearchPage, JobSummary, Suggestion
 from posthouse.server.http.auth import Access
-from posthouse.server.http.parameters import ApiDatetime
+from posthouse.server.http.requests import ApiDatetime
 from posthouse.server.http.responses import encode_cursor
 
 MAX_NAME_LENGTH = 100
@@ -226,7 +226,7 @@ class Bulk(ApiModel):
 
     action: Literal["retry", "cancel"]
     filter: JobSelection | None = None
-    q: Annotated[str, Field(min_length=1, max_length=LONGEST)] | None = Field(
+    q: Annotated[str, Field(min_length=1, max_length=MAX_LENGTH)] | None = Field(
         None, description="Filter query; an alternative to `filter`."
     )
     dry_run: bool = Field(
@@ -262,7 +262,7 @@ class BulkResponse:
     action: Literal["retry", "cancel"]
     dry_run: bool
     matched: int
-    counted_up_to: int
+    count_limit: int
     exact: bool = True
     sample: list[JobSummary] = field(default_factory=list)
     canceled: int = 0
@@ -276,7 +276,7 @@ class BulkResponse:
 Line = Annotated[
     str | None,
     Query(
-        max_length=LONGEST,
+        max_length=MAX_LENGTH,
         description="Filter query, for example `status:failed kind:ocr created:<2h`.",
     ),
 ]
@@ -287,18 +287,18 @@ class JobPage:
     """A page of jobs. ``next_cursor`` is null on the last page.
 
     ``partial``: the search stopped before the page was full, because few jobs match. Jobs created since
-    ``looked_back_to`` were searched; `next_cursor` continues from there.
+    ``scanned_back_to`` were searched; `next_cursor` continues from there.
     """
 
     items: list[JobSummary]
     next_cursor: str | None
     partial: bool = False
-    looked_back_to: datetime | None = None
+    scanned_back_to: datetime | None = None
 
 
-def page_of(found: FoundJobs) -> JobPage:
+def page_of(found: JobSearchPage) -> JobPage:
     following = None if found.after is None else encode_cursor(found.after)
-    return JobPage(found.jobs, following, found.partial, found.looked_back_to)
+    return JobPage(found.jobs, following, found.partial, found.scanned_back_to)
 
 
 class Suggestions(BaseModel):

@@ -8,7 +8,7 @@ from uuid import UUID
 from pydantic import AfterValidator, ConfigDict, Field
 
 from posthouse.server.http.field_names import renamed_fields
-from posthouse.server.http.parameters import ApiDatetime
+from posthouse.server.http.requests import ApiDatetime
 from posthouse.server.schemas.jobs import ApiModel, Name, Object, Priority, Seconds
 
 Label = Annotated[str, Field(max_length=200)]

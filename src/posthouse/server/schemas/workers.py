@@ -71,8 +71,8 @@ class Registration(ApiModel):
     queues: list[Word] = Field(default_factory=list, max_length=1000, fail_fast=True)
     kinds: list[Word] = Field(default_factory=list, max_length=10_000, fail_fast=True)
     concurrency: Annotated[int, Field(ge=1, lt=2**31)] = 1
-    capabilities: Object = Field(default_factory=dict)
-    offers: list[Word] = Field(default_factory=list, max_length=1000, fail_fast=True)
+    capability_details: Object = Field(default_factory=dict)
+    capabilities: list[Word] = Field(default_factory=list, max_length=1000, fail_fast=True)
     metadata: Object = Field(default_factory=dict)
     heartbeat_seconds: Annotated[float, Field(gt=0, le=86400)] = Field(
         default=60.0, description="Interval between heartbeats. A worker that missed five is offline."
@@ -134,8 +134,8 @@ class ClaimRequest(WorkerRequest):
     limit: Annotated[int, Field(ge=1, le=MAX_JOBS)] = 1
     lease_seconds: LeaseSeconds = 30.0
     wait_seconds: Annotated[float, Field(ge=0, le=POLL_SECONDS)] = 0.0
-    offers: list[Word] = Field(default_factory=list, max_length=1000, fail_fast=True)
-    unanswered: list[UUID] = Field(default_factory=list, max_length=100, fail_fast=True)
+    capabilities: list[Word] = Field(default_factory=list, max_length=1000, fail_fast=True)
+    pending_tokens: list[UUID] = Field(default_factory=list, max_length=100, fail_fast=True)
     wants_wakeup: bool = Field(
         default=False,
         description="Request a notification when jobs become ready; see POST /worker/notifications.",
@@ -147,7 +147,7 @@ class ClaimRequest(WorkerRequest):
     lane_cursors: list[tuple[Number, Number]] = Field(default_factory=list, max_length=10_000, fail_fast=True)
     tenant_usage: dict[Word, Seconds] = Field(default_factory=dict, max_length=1000)
     preference_wait_seconds: Seconds = 20.0
-    least: Annotated[int, Field(ge=0, le=MAX_JOBS)] = Field(
+    min_jobs: Annotated[int, Field(ge=0, le=MAX_JOBS)] = Field(
         default=0, description="Claim nothing if fewer jobs can start; for a batch of one kind."
     )
 

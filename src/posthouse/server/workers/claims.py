@@ -38,9 +38,9 @@ async def claim(
     If the worker did not receive the response to an earlier claim, the jobs of that claim are returned
     instead.
     """
-    if body.unanswered:
+    if body.pending_tokens:
         await workers.check_owner(access, body.worker_id)
-        recovered = await workers.recover_claims(body.worker_id, body.lease_seconds, body.unanswered)
+        recovered = await workers.recover_claims(body.worker_id, body.lease_seconds, body.pending_tokens)
         if recovered:
             return _answer(body, Claim(body.token or uuid4(), [], 0.0), 0.0, recovered)
     arrived = time.monotonic()
@@ -66,12 +66,12 @@ def _wanted(body: ClaimRequest) -> dict[str, Any]:
         "queues": body.queues,
         "kinds": body.kinds,
         "limit": body.limit,
-        "marks": dict(body.lane_cursors),
-        "careful": body.allow_suspect,
-        "offers": body.offers,
-        "served": body.tenant_usage,
-        "patience": body.preference_wait_seconds,
-        "least": body.least,
+        "lane_cursors": dict(body.lane_cursors),
+        "allow_suspect": body.allow_suspect,
+        "capabilities": body.capabilities,
+        "tenant_usage": body.tenant_usage,
+        "preference_wait": body.preference_wait_seconds,
+        "min_jobs": body.min_jobs,
     }
 
 

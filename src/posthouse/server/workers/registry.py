@@ -18,13 +18,13 @@ import psycopg
 from psycopg import AsyncConnection
 
 from posthouse.core.capabilities import capability_words, checked_facts, checked_worker_name
-from posthouse.core.trigger import checked_trigger
-from posthouse.definitions import checked_fields
-from posthouse.errors import Forbidden, InvalidDefinition, LeaseLost, Refused, WorkerNotFound
+from posthouse.core.trigger import validate_trigger
+from posthouse.definitions import validate_fields
+from posthouse.errors import Forbidden, InvalidDefinition, LeaseLost, RequestRejected, WorkerNotFound
 from posthouse.identity import Principal, Role, issue_key, prefix_of
 from posthouse.server.http.auth import Access, Pool
 from posthouse.server.schemas.workers import LeaseRef, Registration
-from posthouse.storage.attempts import Notebook
+from posthouse.storage.attempts import PostgresAttemptStore
 from posthouse.storage.errors import to_posthouse_error
 from posthouse.storage.leases import Claim, Leases
 from posthouse.storage.queries import fetch_rows, query
@@ -52,7 +52,7 @@ class PooledRunner:
 
 @contextmanager
 def reject_invalid_data() -> Iterator[None]:
-    """Raise Refused for data that the database can never store, so that the caller does not retry."""
+    """Raise RequestRejected for data that the database can never store, so that the caller does not retry."""
     try:
         yield
     except psycopg.OperationalError:
@@ -61,22 +61,22 @@ def reject_invalid_data() -> Iterator[None]:
         ours = to_posthouse_error(error)
         if ours is None and not isinstance(error, INVALID_DATA):
             raise
-        raise ours or Refused(str(error).partition("\n")[0]) from error
+        raise ours or RequestRejected(str(error).partition("\n")[0]) from error
 
 
 class RemoteWorkers:
     def __init__(self, pool: Pool) -> None:
-        self.line = PooledRunner(pool)
+        self.connections = PooledRunner(pool)
         self._pool = pool
-        self.shared_leases = Leases.over(self.line, UUID(int=0), 30.0)
+        self.shared_leases = Leases.over(self.connections, UUID(int=0), 30.0)
         """Leases for operations that do not concern one worker."""
         self._known: dict[tuple[str, UUID], float] = {}
 
     def leases(self, worker_id: UUID, lease_seconds: float) -> Leases:
-        return Leases.over(self.line, worker_id, lease_seconds)
+        return Leases.over(self.connections, worker_id, lease_seconds)
 
-    def notebook(self, lease_seconds: float) -> Notebook:
-        return Notebook.over(self.line, lease_seconds)
+    def attempts(self, lease_seconds: float) -> PostgresAttemptStore:
+        return PostgresAttemptStore.over(self.connections, lease_seconds)
 
     async def check_owner(self, access: Access, worker_id: UUID) -> None:
         """Raise unless the worker exists and was registered with the key of the caller."""
@@ -151,7 +151,7 @@ class RemoteWorkers:
     async def get_attempt(self, access: Access, job_id: UUID, token: UUID) -> dict[str, Any]:
         """Return the running attempt with this key and token. Raises LeaseLost if there is none."""
         async with self._pool.connection() as connection:
-            found = await fetch_rows(connection, "attempt_held", id=job_id, token=token, key=access.actor)
+            found = await fetch_rows(connection, "attempt_by_token", id=job_id, token=token, key=access.actor)
         if not found:
             raise LeaseLost(f"lease lost: this token does not own job {job_id}; discard the job")
         return found[0]
@@ -172,13 +172,13 @@ class RemoteWorkers:
     async def latest_worker(self, principal: Principal) -> dict[str, Any] | None:
         """Return the worker last registered with a key, for callers that send no worker id."""
         async with self._pool.connection() as connection:
-            found = await fetch_rows(connection, "worker_of_key", key=principal.name)
+            found = await fetch_rows(connection, "worker_latest_by_key", key=principal.name)
         return found[0] if found else None
 
     async def lease_token(self, access: Access, job_id: UUID) -> UUID:
         """Return the token of the lease held by a worker of this key, for callers that store no tokens."""
         async with self._pool.connection() as connection:
-            found = await fetch_rows(connection, "lease_of_key", id=job_id, key=access.actor)
+            found = await fetch_rows(connection, "lease_by_key", id=job_id, key=access.actor)
         if not found:
             raise LeaseLost(f"lease lost: no worker of this key owns job {job_id}; discard the job")
         token: UUID = found[0]["token"]
@@ -186,7 +186,7 @@ class RemoteWorkers:
 
     async def known_kinds(self) -> list[str]:
         async with self._pool.connection() as connection:
-            return [row["key"] for row in await fetch_rows(connection, "kinds_known")]
+            return [row["key"] for row in await fetch_rows(connection, "definitions_active_kinds")]
 
 
 class _TransactionRunner:
@@ -223,7 +223,7 @@ async def register(workers: RemoteWorkers, access: Access, body: Registration) -
     queues = None if principal.queues is None else list(principal.queues)
     row = _row(body, principal.name, worker_id, principal.tenant, queues)
     definitions = [_definition(item) for item in body.definitions]
-    left_out = await workers.leases(worker_id, 30.0).announce(
+    left_out = await workers.leases(worker_id, 30.0).register(
         row,
         definitions,
         body.limits,
@@ -248,12 +248,12 @@ async def register_with_new_key(workers: RemoteWorkers, access: Access, body: Re
             queues=body.queues or None,
             may_announce=body.may_announce,
             actor=access.actor,
-            most=access.gate.settings.keys_per_tenant,
+            limit=access.authenticator.settings.keys_per_tenant,
         )
 
-    text = await workers.line.run(issued)
+    text = await workers.connections.run(issued)
     row = _row(body, f"key:{prefix_of(text)}", worker_id, body.tenant, body.queues or None)
-    await workers.leases(worker_id, 30.0).announce(row, [], key=prefix_of(text))
+    await workers.leases(worker_id, 30.0).register(row, [], key=prefix_of(text))
     return Registered(worker_id, row["name"], [], api_key=text)
 
 
@@ -262,20 +262,23 @@ def _definition(announced: Mapping[str, Any]) -> dict[str, Any]:
     key = announced.get("key")
     if not isinstance(key, str) or not key:
         raise InvalidDefinition("definitions: each one needs a key")
-    return {"key": key, **checked_fields({name: value for name, value in announced.items() if name != "key"})}
+    return {
+        "key": key,
+        **validate_fields({name: value for name, value in announced.items() if name != "key"}),
+    }
 
 
 def _trigger(announced: Mapping[str, Any]) -> dict[str, Any]:
     named = {name: announced.get(name) for name in ("tenant_id", "name", "type")}
     fields = {name: value for name, value in announced.items() if name not in named}
-    return {**checked_trigger(fields, str(named["type"])), **named}
+    return {**validate_trigger(fields, str(named["type"])), **named}
 
 
 def _row(
     body: Registration, key: str, worker_id: UUID, tenant: str | None, queues: list[str] | None
 ) -> dict[str, Any]:
     checked_facts(json.dumps(body.metadata))
-    checked_facts(json.dumps(body.capabilities))
+    checked_facts(json.dumps(body.capability_details))
     return {
         "name": checked_worker_name(body.name) or f"{body.hostname or worker_id}:{body.pid}",
         "hostname": body.hostname,
@@ -285,8 +288,8 @@ def _row(
         "queues": body.queues if queues is None else [name for name in body.queues if name in queues],
         "kinds": body.kinds,
         "concurrency": body.concurrency,
-        "capabilities": body.capabilities,
-        "offers": capability_words(",".join(body.offers)),
+        "capability_details": body.capability_details,
+        "capabilities": capability_words(",".join(body.capabilities)),
         "metadata": {**body.metadata, "remote": True},
         "heartbeat_seconds": body.heartbeat_seconds,
         "lease_seconds": body.lease_seconds,

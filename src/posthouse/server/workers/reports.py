@@ -23,7 +23,7 @@ from posthouse.server.http.auth import Access
 from posthouse.server.schemas.workers import NO_MESSAGE
 from posthouse.server.workers.registry import RemoteWorkers
 from posthouse.settings import Settings
-from posthouse.storage.attempts import LogLine
+from posthouse.storage.attempts import LogEntry
 from posthouse.storage.leases import Settlement, Success
 from posthouse.storage.queries import query
 
@@ -88,21 +88,21 @@ class AttemptReports:
             {**item, "id": item["id"].hex, "token": item["token"].hex}
             for item in items if item["id"] not in others
         ]  # fmt: skip
-        missed = await self._workers.notebook(lease_seconds).report(own) if own else {}
+        missed = await self._workers.attempts(lease_seconds).report(own) if own else {}
         return missed | dict.fromkeys(others, "lost")
 
     async def log(self, items: Sequence[Mapping[str, Any]], lease_seconds: float) -> None:
         """Write log lines. Lines of lost leases are dropped."""
         others = await self._leased_by_others(items)
         lines = [
-            LogLine(
+            LogEntry(
                 item["id"].hex, item["token"].hex, item.get("age", 0.0), item.get("stream", "log"),
                 item.get("level"), escape(item["text"]),
             )
             for item in items if item["id"] not in others
         ]  # fmt: skip
         if lines:
-            await self._workers.notebook(lease_seconds).write_log(lines)
+            await self._workers.attempts(lease_seconds).write_log(lines)
 
     async def _leased_by_others(self, items: Sequence[Mapping[str, Any]]) -> set[UUID]:
         """Return the jobs that run for a worker with another key. To this worker they are lost."""
@@ -193,7 +193,7 @@ class AttemptReports:
         kinds = {request.kind for request in requests}
         stale = self._definitions.stale(kinds)
         if stale:
-            rows = await self._workers.line.run(_rules_of(stale))
+            rows = await self._workers.connections.run(_rules_of(stale))
             self._definitions.update(stale, rows)
             self._queues |= {rule["key"]: rule["queue"] for rule in (json.loads(row[0]) for row in rows)}
         self._definitions.apply(kinds, requests, self._settings.max_payload_bytes)
@@ -222,9 +222,9 @@ class AttemptReports:
 
             async def work(connection: Any) -> Any:
                 ask = {"ids": list(needed - made), "tenant": tenant}
-                return await (await connection.execute(query("jobs_not_of_tenant"), ask)).fetchone()
+                return await (await connection.execute(query("jobs_foreign_id"), ask)).fetchone()
 
-            stranger = await self._workers.line.run(work)
+            stranger = await self._workers.connections.run(work)
             if stranger is not None:
                 raise InvalidJob(
                     f"invalid follow-up: depends_on names job {stranger[0]}, which does not exist"
@@ -233,7 +233,7 @@ class AttemptReports:
 
 def _rules_of(kinds: Sequence[str]) -> Callable[[Any], Awaitable[list[tuple[str]]]]:
     async def work(connection: Any) -> list[tuple[str]]:
-        cursor = await connection.execute(query("definition_rules"), (json.dumps(kinds),))
+        cursor = await connection.execute(query("definitions_by_kind"), (json.dumps(kinds),))
         rows: list[tuple[str]] = await cursor.fetchall()
         return rows
 

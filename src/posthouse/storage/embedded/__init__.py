@@ -9,6 +9,6 @@ the kernel releases a lock when its process dies, for any reason:
 """
 
 from posthouse.storage.embedded.binaries import Binaries, find_binaries
-from posthouse.storage.embedded.server import EmbeddedPostgres, admin_url_of, ensure, running_url
+from posthouse.storage.embedded.server import EmbeddedPostgres, admin_url_of, attach_server, running_url
 
-__all__ = ["Binaries", "EmbeddedPostgres", "admin_url_of", "ensure", "find_binaries", "running_url"]
+__all__ = ["Binaries", "EmbeddedPostgres", "admin_url_of", "attach_server", "find_binaries", "running_url"]

@@ -24,7 +24,7 @@ ROOT = 0
 UNPRIVILEGED = ("postgres", "nobody")
 
 
-class Ids(NamedTuple):
+class AccountIds(NamedTuple):
     user: int
     group: int
 
@@ -33,11 +33,11 @@ class Ids(NamedTuple):
 class Account:
     name: str
     prefix: tuple[str, ...] = ()
-    switch_to: Ids | None = None
+    switch_to: AccountIds | None = None
 
     @property
-    def files(self) -> Ids:
-        return self.switch_to or Ids(os.geteuid(), os.getegid())
+    def files(self) -> AccountIds:
+        return self.switch_to or AccountIds(os.geteuid(), os.getegid())
 
     def run(self, command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
         """Run a command as this account, not in this process's working directory and Postgres settings."""
@@ -71,7 +71,7 @@ class Account:
         return {"user": user, "group": group, "extra_groups": []}
 
 
-def choose(layout: Layout, binaries: Binaries, run_as: str | None = None) -> tuple[Account, Binaries]:
+def choose_account(layout: Layout, binaries: Binaries, run_as: str | None = None) -> tuple[Account, Binaries]:
     """Return the first account that can run the server here, and binaries that it can read."""
     tried = []
     for account in _candidates(layout, run_as):
@@ -104,7 +104,7 @@ def _candidates(layout: Layout, run_as: str | None) -> Iterator[Account]:
     elif layout.cluster.exists() and layout.cluster.stat().st_uid != ROOT:
         # The owner of the files runs the server.
         owner = layout.cluster.stat()
-        yield Account(name=f"user {owner.st_uid}", switch_to=Ids(owner.st_uid, owner.st_gid))
+        yield Account(name=f"user {owner.st_uid}", switch_to=AccountIds(owner.st_uid, owner.st_gid))
     else:
         yield from _instead_of_root()
 
@@ -144,7 +144,7 @@ def _named(name: str) -> Account:
 
 def _user(user: pwd.struct_passwd) -> Account:
     # Only root can switch users, even to itself: group lists are privileged.
-    ids = Ids(user.pw_uid, user.pw_gid) if os.geteuid() == ROOT else None
+    ids = AccountIds(user.pw_uid, user.pw_gid) if os.geteuid() == ROOT else None
     return Account(name=user.pw_name, switch_to=ids)
 
 

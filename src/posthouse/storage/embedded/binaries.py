@@ -34,8 +34,8 @@ class Binaries:
     @property
     def fingerprint(self) -> str:
         """A text that differs for each installed version."""
-        about = Path(self.program("postgres")).stat()
-        return f"{self.major}-{about.st_size:x}-{about.st_mtime_ns:x}"
+        program = Path(self.program("postgres")).stat()
+        return f"{self.major}-{program.st_size:x}-{program.st_mtime_ns:x}"
 
 
 def find_binaries() -> Binaries:

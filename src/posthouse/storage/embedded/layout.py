@@ -1,6 +1,6 @@
-"""The files of the data directory, and the folder that the server uses for it.
+"""The data directory: its files, the folder that the server uses for it, and the saved port and passwords.
 
-That folder is the data directory itself, except for root on a system without user namespaces. There the
+The server uses the data directory itself, except for root on a system without user namespaces. There the
 server runs as an unprivileged user, who cannot enter folders such as /root: the data then goes to a
 separate folder outside them, and a file in the data directory names that folder for later starts.
 """
@@ -8,24 +8,24 @@ separate folder outside them, and a file in the data directory names that folder
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
+import random
+import secrets
+import socket
 import stat
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from posthouse.errors import EmbeddedUnavailable
 from posthouse.storage.embedded import accounts
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
 OTHERS_MAY_READ = 0o066
 # The longest socket path that the kernel accepts (sun_path, without the closing zero).
-LONGEST_SOCKET_PATH = 107 if sys.platform == "linux" else 103
+MAX_SOCKET_PATH_BYTES = 107 if sys.platform == "linux" else 103
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Layout:
         return self.root / "cluster"
 
     @property
-    def unfinished_cluster(self) -> Path:
+    def staging_cluster(self) -> Path:
         return self.root / "cluster.new"
 
     @property
@@ -98,7 +98,7 @@ class Layout:
         longest = os.fsencode(self.sockets / ".s.PGSQL.65535")
         # Postgres expects a list, in which commas and quotes have a meaning.
         listable = not set(str(self.sockets)) & set(",\"'")
-        return self.sockets if listable and len(longest) <= LONGEST_SOCKET_PATH else None
+        return self.sockets if listable and len(longest) <= MAX_SOCKET_PATH_BYTES else None
 
 
 def open_layout(data_dir: Path) -> Layout:
@@ -122,12 +122,12 @@ def _close_to_others(layout: Layout) -> None:
     Permission to pass through stays: the account that Postgres runs as may need it (accounts.py). A folder
     with other content keeps its mode; what is created in it is private.
     """
-    about = layout.root.stat()
-    if about.st_uid != os.geteuid() or not about.st_mode & OTHERS_MAY_READ:
+    status = layout.root.stat()
+    if status.st_uid != os.geteuid() or not status.st_mode & OTHERS_MAY_READ:
         return
     is_ours = layout.gate_lock.exists() or not any(layout.root.iterdir())
-    if is_ours and not about.st_mode & stat.S_ISVTX:
-        layout.root.chmod(stat.S_IMODE(about.st_mode) & ~OTHERS_MAY_READ)
+    if is_ours and not status.st_mode & stat.S_ISVTX:
+        layout.root.chmod(stat.S_IMODE(status.st_mode) & ~OTHERS_MAY_READ)
 
 
 # Folders that every user can enter and that survive a reboot. The second one also exists where the first
@@ -157,7 +157,7 @@ def locate(data_dir: Path, run_as: str | None = None) -> Layout:
     return requested
 
 
-def existing(data_dir: Path) -> Layout:
+def existing_layout(data_dir: Path) -> Layout:
     """Return the folder that earlier starts chose for this data directory. Creates nothing."""
     requested = Layout(data_dir.expanduser().resolve())
     if not requested.moved_file.exists():
@@ -186,8 +186,8 @@ def _below(shared: Path, requested: Layout) -> Layout | None:
 
 def _is_private(folder: Path) -> bool:
     """Whether only this user can change the folder: another user could exchange its content otherwise."""
-    about = folder.lstat()
-    return about.st_uid == os.geteuid() and not about.st_mode & OTHERS_MAY_WRITE
+    status = folder.lstat()
+    return status.st_uid == os.geteuid() and not status.st_mode & OTHERS_MAY_WRITE
 
 
 def _announce(requested: Layout, moved: Layout) -> None:
@@ -199,3 +199,94 @@ def _announce(requested: Layout, moved: Layout) -> None:
         moved.root,
         requested.root,
     )
+
+
+HOST = "127.0.0.1"
+ADMIN = "posthouse_admin"
+"""The superuser: prepares the server, and creates the extensions of applications. No job runs as it."""
+USER = "posthouse"
+"""The role that applications connect as: it owns the database and is no superuser."""
+DATABASE = "posthouse"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    port: int
+    password: str
+    admin_password: str
+
+    def url_for(self, database: str) -> str:
+        return f"postgresql://{USER}:{self.password}@{HOST}:{self.port}/{quote(database, safe='')}"
+
+    def admin_url_for(self, database: str) -> str:
+        return f"postgresql://{ADMIN}:{self.admin_password}@{HOST}:{self.port}/{quote(database, safe='')}"
+
+
+def new_password() -> str:
+    return secrets.token_urlsafe(24)
+
+
+def load_state(path: Path) -> State | None:
+    try:
+        fields = json.loads(path.read_text())
+        return State(int(fields["port"]), str(fields["password"]), str(fields["admin_password"]))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise EmbeddedUnavailable(
+            f"cannot read {path} ({error!r}); it contains the port and the passwords of the embedded "
+            "Postgres. Restore it from a backup, or use another data directory."
+        ) from error
+
+
+def save_state(path: Path, state: State) -> None:
+    """Replace the file atomically: a crash leaves either the old or the new content."""
+    unfinished = path.with_suffix(".new")
+    unfinished.unlink(missing_ok=True)
+    fd = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(fd, "w") as file:
+        json.dump(asdict(state), file)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in this folder survive a power failure."""
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+# Below the ports that kernels use for outgoing connections, so that the port is still free at the next
+# start and the URL stays the same.
+PREFERRED_PORTS = range(20_000, 32_000)
+PORT_ATTEMPTS = 50
+
+
+def is_port_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # As Postgres does: a port with connections in TIME_WAIT counts as free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True
+
+
+def choose_port() -> int:
+    for port in random.sample(PREFERRED_PORTS, PORT_ATTEMPTS):
+        if is_port_free(port):
+            return port
+    return _any_free()
+
+
+def _any_free() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -21,13 +21,13 @@ class FileLock:
     def __init__(self, path: Path) -> None:
         self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
-    def share(self) -> None:
+    def lock_shared(self) -> None:
         fcntl.flock(self.fd, fcntl.LOCK_SH)
 
-    def take_alone(self) -> None:
+    def lock_exclusive(self) -> None:
         fcntl.flock(self.fd, fcntl.LOCK_EX)
 
-    def try_alone(self) -> bool:
+    def try_lock_exclusive(self) -> bool:
         try:
             fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -39,7 +39,7 @@ class FileLock:
         fcntl.flock(self.fd, fcntl.LOCK_UN)
         os.close(self.fd)
 
-    def hand_over(self) -> None:
+    def close_without_unlock(self) -> None:
         """Close the file here and leave the lock to the process that inherited it."""
         os.close(self.fd)
 
@@ -47,24 +47,24 @@ class FileLock:
 def is_held(path: Path) -> bool:
     lock = FileLock(path)
     try:
-        return not lock.try_alone()
+        return not lock.try_lock_exclusive()
     finally:
-        lock.hand_over()
+        lock.close_without_unlock()
 
 
 @contextmanager
-def held_alone(path: Path, timeout: float) -> Iterator[None]:
+def exclusive_lock(path: Path, timeout: float) -> Iterator[None]:
     lock = FileLock(path)
     try:
-        _wait_alone(lock, path, timeout)
+        _wait_exclusive(lock, path, timeout)
         yield
     finally:
         lock.release()
 
 
-def _wait_alone(lock: FileLock, path: Path, timeout: float) -> None:
+def _wait_exclusive(lock: FileLock, path: Path, timeout: float) -> None:
     for _ in attempts(timeout):
-        if lock.try_alone():
+        if lock.try_lock_exclusive():
             return
     raise DatabaseUnavailable(
         f"timed out after {timeout:g} s: another process is starting or stopping the embedded Postgres "
@@ -74,7 +74,7 @@ def _wait_alone(lock: FileLock, path: Path, timeout: float) -> None:
 
 FIRST_PAUSE = 0.02
 # A server in recovery logs a line for each attempt, so that attempts become less frequent.
-LONGEST_PAUSE = 0.5
+MAX_PAUSE = 0.5
 
 
 def attempts(timeout: float) -> Iterator[None]:
@@ -84,5 +84,5 @@ def attempts(timeout: float) -> Iterator[None]:
     yield
     while time.monotonic() < end:
         time.sleep(pause)
-        pause = min(pause * 1.2, LONGEST_PAUSE)
+        pause = min(pause * 1.2, MAX_PAUSE)
         yield

@@ -1,4 +1,4 @@
-"""The processes of the embedded server: settings, start, stop."""
+"""The cluster and the processes of the embedded server: how they are created, configured and started."""
 
 from __future__ import annotations
 
@@ -6,19 +6,98 @@ import os
 import re
 import shutil
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posthouse.errors import ConfigurationError
+from posthouse.errors import ConfigurationError, EmbeddedUnavailable
+from posthouse.storage.embedded.layout import ADMIN, HOST, sync_folder
 from posthouse.storage.embedded.locks import FileLock, is_held
-from posthouse.storage.embedded.state import HOST
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from posthouse.storage.embedded.accounts import Account
     from posthouse.storage.embedded.binaries import Binaries
     from posthouse.storage.embedded.layout import Layout
+
+
+def create_cluster(
+    layout: Layout, account: Account, binaries: Binaries, password: str, *, durable: bool
+) -> None:
+    """Create the cluster beside its final place, then rename it: an incomplete one is never used."""
+    shutil.rmtree(layout.staging_cluster, ignore_errors=True)
+    layout.staging_cluster.mkdir(mode=0o700)
+    account.own(layout.staging_cluster)
+    with _password_file(layout, account, password):
+        _initdb(layout, account, binaries, durable=durable)
+    layout.staging_cluster.rename(layout.cluster)
+    sync_folder(layout.root)
+
+
+def check_cluster_version(layout: Layout, binaries: Binaries) -> None:
+    try:
+        found = (layout.cluster / "PG_VERSION").read_text().strip()
+    except OSError as error:
+        raise EmbeddedUnavailable(
+            f"cannot read the Postgres cluster in {layout.cluster}: {error.strerror}. "
+            "Restore it from a backup, or use another data directory."
+        ) from error
+    if found != str(binaries.major):
+        raise EmbeddedUnavailable(
+            f"the cluster in {layout.cluster} was created by Postgres {found}, but Postgres "
+            f"{binaries.major} is installed. Migrate the data with pg_upgrade or with pg_dump and psql, "
+            "or use another data directory."
+        )
+
+
+@contextmanager
+def _password_file(layout: Layout, account: Account, password: str) -> Iterator[None]:
+    path = layout.password_file
+    path.unlink(missing_ok=True)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(fd, "w") as file:
+            file.write(password)
+        account.own(path)
+        yield
+    finally:
+        path.unlink()
+
+
+def _initdb(layout: Layout, account: Account, binaries: Binaries, *, durable: bool) -> None:
+    result = _run_initdb(layout, account, binaries, "C.UTF-8", durable=durable)
+    if result.returncode and "locale" in result.stderr:
+        # The system has no C.UTF-8 locale. Sort order and letter case come from Postgres itself.
+        result = _run_initdb(layout, account, binaries, "C", durable=durable)
+    if result.returncode:
+        raise EmbeddedUnavailable(
+            f"initdb could not create the embedded Postgres in {layout.root}:\n{result.stderr.strip()}"
+        )
+
+
+def _run_initdb(
+    layout: Layout, account: Account, binaries: Binaries, locale: str, *, durable: bool
+) -> subprocess.CompletedProcess[str]:
+    return account.run(
+        [
+            binaries.program("initdb"),
+            f"--pgdata={layout.staging_cluster}",
+            f"--username={ADMIN}",
+            f"--pwfile={layout.password_file}",
+            "--auth=scram-sha-256",
+            # Iterations protect guessable passwords. This one is random, and they cost 4 ms per connection.
+            "--set=scram_iterations=1",
+            "--encoding=UTF8",
+            # Built into Postgres: indexes stay valid when the C library of the system changes.
+            "--locale-provider=builtin",
+            "--builtin-locale=C.UTF-8",
+            f"--locale={locale}",
+            "--no-instructions",
+            *([] if durable else ["--no-sync"]),
+        ],
+        capture_output=True,
+    )
 
 
 MEGABYTE = 1024 * 1024
@@ -28,7 +107,9 @@ CONTAINER_LIMITS = (
 )
 NAME = re.compile(r"[a-z_][a-z0-9_.]*")
 # These settings are needed to find the server again, so callers cannot set them.
-KEPT = frozenset({"port", "listen_addresses", "unix_socket_directories", "data_directory", "config_file"})
+RESERVED_SETTINGS = frozenset(
+    {"port", "listen_addresses", "unix_socket_directories", "data_directory", "config_file"}
+)
 
 
 def server_settings(overrides: Mapping[str, str]) -> dict[str, str]:
@@ -62,7 +143,7 @@ def _defaults() -> dict[str, str]:
 
 def _checked(overrides: Mapping[str, str]) -> Mapping[str, str]:
     for name in overrides:
-        if name in KEPT or not NAME.fullmatch(name):
+        if name in RESERVED_SETTINGS or not NAME.fullmatch(name):
             raise ConfigurationError(f"the embedded Postgres does not accept the setting {name!r}")
     return overrides
 
@@ -103,7 +184,7 @@ def _limit(path: Path) -> int | None:
         return None
 
 
-LARGEST_LOG = 10 * 1024 * 1024
+MAX_LOG_BYTES = 10 * 1024 * 1024
 LOG_TAIL_LINES = 20
 LOG_TAIL_BYTES = 32 * 1024
 # Higher than any process id.
@@ -121,15 +202,15 @@ def launch(
     """Start the server in its own session, not as our child: it outlives this process."""
     account.own(layout.cluster)
     _write_config(layout, settings)
-    _forget_dead_server(layout, account)
+    _replace_dead_pid(layout, account)
     _make_socket_dir(layout, account)
     _rotate_log(layout)
     lock = FileLock(layout.server_lock)
-    lock.take_alone()
+    lock.lock_exclusive()
     try:
         _spawn(layout, account, _command(layout, binaries, port), lock)
     finally:
-        lock.hand_over()
+        lock.close_without_unlock()
 
 
 def log_tail(layout: Layout) -> str:
@@ -172,7 +253,7 @@ def _write_config(layout: Layout, settings: Mapping[str, str]) -> None:
     layout.config_file.chmod(0o644)  # the server may run as another user; the file contains no secrets
 
 
-def _forget_dead_server(layout: Layout, account: Account) -> None:
+def _replace_dead_pid(layout: Layout, account: Account) -> None:
     """Replace the process id of a dead server: Postgres would wait for another process with that id.
 
     The rest of the file stays: Postgres checks with it whether its shared memory is still in use.
@@ -194,5 +275,5 @@ def _make_socket_dir(layout: Layout, account: Account) -> None:
 
 
 def _rotate_log(layout: Layout) -> None:
-    if layout.log_file.exists() and layout.log_file.stat().st_size > LARGEST_LOG:
+    if layout.log_file.exists() and layout.log_file.stat().st_size > MAX_LOG_BYTES:
         layout.log_file.replace(layout.previous_log_file)

@@ -13,11 +13,23 @@ import psycopg
 from psycopg import sql
 
 from posthouse.errors import DatabaseUnavailable, EmbeddedUnavailable
-from posthouse.storage.embedded import accounts, cluster, process, state
+from posthouse.storage.embedded import accounts, process
 from posthouse.storage.embedded.binaries import find_binaries
-from posthouse.storage.embedded.layout import existing, locate
-from posthouse.storage.embedded.locks import FileLock, attempts, held_alone
-from posthouse.storage.embedded.state import ADMIN, DATABASE, HOST, USER, State
+from posthouse.storage.embedded.layout import (
+    ADMIN,
+    DATABASE,
+    HOST,
+    USER,
+    State,
+    choose_port,
+    existing_layout,
+    is_port_free,
+    load_state,
+    locate,
+    new_password,
+    save_state,
+)
+from posthouse.storage.embedded.locks import FileLock, attempts, exclusive_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,7 +42,7 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 5
 LIBPQ_WITH_REQUIRE_AUTH = 160_000
-WHO_ARE_YOU = """
+IDENTITY_QUERY = """
     select current_setting('data_directory'),
            current_setting('server_version'),
            pg_read_file('postmaster.pid'),
@@ -39,23 +51,23 @@ WHO_ARE_YOU = """
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RunningServer:
     state: State
     server_version: str
     postmaster_pid: int
 
 
-def ask(layout: Layout) -> Answer | None:
-    """Return the answer of the server of this directory, or None if it does not answer.
+def identify(layout: Layout) -> RunningServer | None:
+    """Return the running server of this directory, or None if it does not answer.
 
     The process id comes from the running server, not from a file that may be out of date.
     """
-    known = state.load(layout.state_file)
+    known = load_state(layout.state_file)
     if known is None:
         return None
     try:
         with _connect(known) as connection:
-            return _identify(connection, layout, known)
+            return _read_identity(connection, layout, known)
     except psycopg.Error:
         return None
 
@@ -84,17 +96,17 @@ def _only_scram() -> dict[str, Any]:
     return {"require_auth": "scram-sha-256"} if known_to_libpq else {}
 
 
-def _identify(
+def _read_identity(
     connection: psycopg.Connection[tuple[str, str, str, bool]], layout: Layout, known: State
-) -> Answer | None:
-    row = connection.execute(WHO_ARE_YOU, [DATABASE]).fetchone()
+) -> RunningServer | None:
+    row = connection.execute(IDENTITY_QUERY, [DATABASE]).fetchone()
     assert row is not None
     cluster, version, pid_file, has_database = row
     if Path(cluster).resolve() != layout.cluster:
         return None
     if not has_database:
         _create_database(connection, known)
-    return Answer(known, version, int(pid_file.split()[0]))
+    return RunningServer(known, version, int(pid_file.split()[0]))
 
 
 def _create_database(connection: psycopg.Connection[Any], known: State) -> None:
@@ -116,7 +128,7 @@ def _create_database(connection: psycopg.Connection[Any], known: State) -> None:
 
 
 # Another program can take the port between our check and the start of the server.
-PORT_TRIES = 5
+PORT_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,32 +139,32 @@ class Options:
     timeout: float = 120.0
 
 
-def bring_up(layout: Layout, options: Options) -> Answer:
+def attach_or_start(layout: Layout, options: Options) -> RunningServer:
     """Attach to the server, or start it. The caller holds the gate."""
-    answer = _await_answer(layout, options.timeout) or _start(layout, options)
+    running = _await_server(layout, options.timeout) or _start(layout, options)
     options.report("ready")
-    return answer
+    return running
 
 
-def shut_down(layout: Layout, timeout: float) -> None:
+def stop_server(layout: Layout, timeout: float) -> None:
     """Stop the server and wait until its last process has ended. The caller holds the gate."""
-    told = False
+    is_signaled = False
     for _ in attempts(timeout):
         if not process.is_alive(layout):
             return
-        if not told and (answer := ask(layout)):
-            os.kill(answer.postmaster_pid, signal.SIGINT)
-            told = True
+        if not is_signaled and (running := identify(layout)):
+            os.kill(running.postmaster_pid, signal.SIGINT)
+            is_signaled = True
     raise DatabaseUnavailable(_with_log(layout, f"the embedded Postgres did not stop within {timeout:g} s."))
 
 
-def _await_answer(layout: Layout, timeout: float) -> Answer | None:
+def _await_server(layout: Layout, timeout: float) -> RunningServer | None:
     """Wait while the server is alive: it may be recovering, stopping or busy. Return None if it is dead."""
     for _ in attempts(timeout):
         if not process.is_alive(layout):
             return None
-        if answer := ask(layout):
-            return answer
+        if running := identify(layout):
+            return running
     raise DatabaseUnavailable(
         _with_log(
             layout,
@@ -162,17 +174,17 @@ def _await_answer(layout: Layout, timeout: float) -> Answer | None:
     )
 
 
-def _start(layout: Layout, options: Options) -> Answer:
+def _start(layout: Layout, options: Options) -> RunningServer:
     settings = process.server_settings(options.settings)
-    account, binaries = accounts.choose(layout, find_binaries(), options.run_as)
+    account, binaries = accounts.choose_account(layout, find_binaries(), options.run_as)
     _ensure_cluster(layout, account, binaries, settings, options)
     options.report("starting")
-    for _ in range(PORT_TRIES):
-        port = _settle_port(layout)
+    for _ in range(PORT_ATTEMPTS):
+        port = _reserve_port(layout)
         process.launch(layout, account, binaries, port, settings)
-        if answer := _await_answer(layout, options.timeout):
-            return answer
-        if state.is_free(port):
+        if running := _await_server(layout, options.timeout):
+            return running
+        if is_port_free(port):
             break
     message = f"the embedded Postgres in {layout.root} did not start."
     raise DatabaseUnavailable(_with_log(layout, message))
@@ -186,26 +198,26 @@ def _ensure_cluster(
     options: Options,
 ) -> None:
     if layout.cluster.exists():
-        cluster.check_version(layout, binaries)
+        process.check_cluster_version(layout, binaries)
         return
     options.report("initialising")
-    known = State(state.choose_port(), state.new_password(), state.new_password())
-    state.save(layout.state_file, known)
+    known = State(choose_port(), new_password(), new_password())
+    save_state(layout.state_file, known)
     durable = settings["fsync"] != "off"
-    cluster.make(layout, account, binaries, known.admin_password, durable=durable)
+    process.create_cluster(layout, account, binaries, known.admin_password, durable=durable)
 
 
-def _settle_port(layout: Layout) -> int:
+def _reserve_port(layout: Layout) -> int:
     """Return the port of the last start if it is still free, else a new one, and save it."""
-    known = state.load(layout.state_file)
+    known = load_state(layout.state_file)
     if known is None:
         raise EmbeddedUnavailable(
             f"{layout.state_file} is missing; it contains the passwords of the embedded Postgres. "
             "Restore it from a backup, or use another data directory."
         )
-    if not state.is_free(known.port):
-        known = replace(known, port=state.choose_port())
-        state.save(layout.state_file, known)
+    if not is_port_free(known.port):
+        known = replace(known, port=choose_port())
+        save_state(layout.state_file, known)
     return known.port
 
 
@@ -222,13 +234,15 @@ STOP_SECONDS = 60.0
 class EmbeddedPostgres:
     """A running embedded Postgres. Close it after use: the last process to close it stops the server."""
 
-    def __init__(self, layout: Layout, answer: Answer, users: FileLock, *, keep_running: bool) -> None:
+    def __init__(
+        self, layout: Layout, running: RunningServer, users: FileLock, *, keep_running: bool
+    ) -> None:
         self._layout = layout
-        self._state = answer.state
+        self._state = running.state
         self._users: FileLock | None = users
         self._process = os.getpid()
         self._keep_running = keep_running
-        self.server_version = answer.server_version
+        self.server_version = running.server_version
 
     @property
     def data_dir(self) -> Path:
@@ -262,7 +276,7 @@ class EmbeddedPostgres:
             return
         if os.getpid() != self._process:
             # In a forked child: the lock belongs to the parent.
-            users.hand_over()
+            users.close_without_unlock()
             return
         try:
             self._leave(users)
@@ -270,9 +284,9 @@ class EmbeddedPostgres:
             users.release()
 
     def _leave(self, users: FileLock) -> None:
-        with held_alone(self._layout.gate_lock, STOP_SECONDS):
-            if users.try_alone() and not self._keep_running:
-                shut_down(self._layout, STOP_SECONDS)
+        with exclusive_lock(self._layout.gate_lock, STOP_SECONDS):
+            if users.try_lock_exclusive() and not self._keep_running:
+                stop_server(self._layout, STOP_SECONDS)
 
     def __enter__(self) -> Self:
         return self
@@ -284,7 +298,7 @@ class EmbeddedPostgres:
         return f"EmbeddedPostgres({str(self.data_dir)!r}, port={self._state.port})"
 
 
-def ensure(
+def attach_server(
     data_dir: Path,
     *,
     settings: Mapping[str, str] | None = None,
@@ -302,28 +316,28 @@ def ensure(
     """
     layout = locate(data_dir, run_as)
     options = Options(settings or {}, run_as, report or (lambda _step: None), timeout)
-    with held_alone(layout.gate_lock, timeout):
+    with exclusive_lock(layout.gate_lock, timeout):
         users = FileLock(layout.users_lock)
         try:
-            users.share()
-            answer = bring_up(layout, options)
+            users.lock_shared()
+            running = attach_or_start(layout, options)
         except (KeyboardInterrupt, SystemExit):
             # Interrupted between the launch and the first answer: no other process would stop the server.
             with suppress(DatabaseUnavailable):
-                if users.try_alone():
-                    shut_down(layout, STOP_SECONDS)
+                if users.try_lock_exclusive():
+                    stop_server(layout, STOP_SECONDS)
             users.release()
             raise
         except BaseException:
             users.release()
             raise
-    return EmbeddedPostgres(layout, answer, users, keep_running=keep_running)
+    return EmbeddedPostgres(layout, running, users, keep_running=keep_running)
 
 
 def admin_url_of(data_dir: Path, url: str) -> str | None:
     """Return the superuser's URL if ``url`` is that of applications for this directory; else None."""
     try:
-        known = state.load(existing(data_dir).state_file)
+        known = load_state(existing_layout(data_dir).state_file)
     except EmbeddedUnavailable:
         return None
     return known.admin_url_for(DATABASE) if known is not None and known.url_for(DATABASE) == url else None
@@ -331,5 +345,5 @@ def admin_url_of(data_dir: Path, url: str) -> str | None:
 
 def running_url(data_dir: Path) -> str | None:
     """Return the URL of Posthouse's database if the server of this directory is running. Starts nothing."""
-    answer = ask(existing(data_dir))
-    return None if answer is None else answer.state.url_for(DATABASE)
+    running = identify(existing_layout(data_dir))
+    return None if running is None else running.state.url_for(DATABASE)

@@ -16,10 +16,10 @@
 -- Every table has row-level security, forced on its owner too, so that a new table is never forgotten. The engine's
 -- policy is `true`, which the planner drops, so claim and finish cost the same as without row-level security.
 
--- Stores an API key. A tenant has at most p_most keys that are neither revoked nor expired; the lock keeps concurrent
+-- Stores an API key. A tenant has at most p_limit keys that are neither revoked nor expired; the lock keeps concurrent
 -- requests from exceeding that.
 create or replace function posthouse.create_key(
-  p_key jsonb, p_hash bytea, p_actor text default null, p_most integer default 100
+  p_key jsonb, p_hash bytea, p_actor text default null, p_limit integer default 100
 ) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -33,17 +33,17 @@ begin
   end if;
   if v_key.tenant_id is not null then
     perform pg_advisory_xact_lock(hashtext('posthouse.keys'), hashtext(v_key.tenant_id));
-    if p_most <= (select count(*) from posthouse.keys as k
+    if p_limit <= (select count(*) from posthouse.keys as k
                   where k.tenant_id = v_key.tenant_id and k.revoked_at is null
                     and (k.expires_at is null or k.expires_at > posthouse.now())) then
       raise exception 'tenant "%" already has % API keys (setting keys_per_tenant); revoke one first',
-        v_key.tenant_id, p_most using errcode = 'PH023';
+        v_key.tenant_id, p_limit using errcode = 'PH023';
     end if;
   end if;
   insert into posthouse.keys (id, prefix, hash, name, role, tenant_id, queues, may_announce, created_by, expires_at)
   values (v_key.id, v_key.prefix, p_hash, v_key.name, v_key.role, v_key.tenant_id, v_key.queues,
           coalesce(v_key.may_announce, false), posthouse.actor(p_actor), v_key.expires_at);
-  perform posthouse.note(p_actor, 'key.create', v_key.tenant_id, v_key.prefix, null, jsonb_build_object(
+  perform posthouse.write_audit(p_actor, 'key.create', v_key.tenant_id, v_key.prefix, null, jsonb_build_object(
     'name', v_key.name, 'role', v_key.role, 'tenant_id', v_key.tenant_id, 'queues', v_key.queues,
     'may_announce', coalesce(v_key.may_announce, false), 'expires_at', v_key.expires_at));
 end $$;
@@ -67,7 +67,7 @@ begin
   update posthouse.keys set revoked_at = posthouse.now() where id = v_key.id;
   delete from posthouse.sessions where key_prefix = p_prefix;
   perform pg_notify('posthouse_keys', p_prefix);
-  perform posthouse.note(p_actor, 'key.revoke', v_key.tenant_id, p_prefix, null, null);
+  perform posthouse.write_audit(p_actor, 'key.revoke', v_key.tenant_id, p_prefix, null, null);
   return true;
 end $$;
 
@@ -149,7 +149,7 @@ begin
   values (p_hash, v_new.key_prefix, v_new.name, v_new.role, v_new.tenant_id,
           least(v_new.expires_at, posthouse.now() + make_interval(secs => p_seconds)))
   returning expires_at into v_new.expires_at;
-  perform posthouse.note(v_new.name, 'session.open', v_new.tenant_id, v_new.name, null, jsonb_build_object(
+  perform posthouse.write_audit(v_new.name, 'session.open', v_new.tenant_id, v_new.name, null, jsonb_build_object(
     'role', v_new.role, 'expires_at', v_new.expires_at));
   return v_new.expires_at;
 end $$;
@@ -166,34 +166,43 @@ begin
   if not found then
     return false;
   end if;
-  perform posthouse.note(p_actor, 'tenant.create', p_id, p_id, null, p_fields);
+  perform posthouse.write_audit(p_actor, 'tenant.create', p_id, p_id, null, p_fields);
   perform posthouse.change_tenant(p_id, p_fields, p_actor);
   return true;
 end $$;
 
--- Changes the given fields of a tenant: label, weight, retention_days. Returns false if there is no such tenant.
+-- Changes the given fields of a tenant: label, weight (its share of the workers) and retention_days (how many days its
+-- jobs are kept; null: as in the general setting). Returns false if there is no such tenant.
 create or replace function posthouse.change_tenant(p_id text, p_fields jsonb, p_actor text default null) returns boolean
 language plpgsql as $$
 declare
-  v_old text;
+  v_old posthouse.tenants;
+  v_new posthouse.tenants;
 begin
   if not posthouse.lock_tenant(p_id) then
     return false;
   end if;
-  select t.label into v_old from posthouse.tenants as t where t.id = p_id;
-  if p_fields ? 'weight' then
-    perform posthouse.set_tenant_weight(p_id, (p_fields ->> 'weight')::double precision, p_actor);
+  select * into v_old from posthouse.tenants as t where t.id = p_id;
+  v_new := jsonb_populate_record(v_old, p_fields - 'id');
+  update posthouse.tenants set label = v_new.label, weight = v_new.weight, retention_days = v_new.retention_days
+  where id = p_id;
+  if v_new.retention_days is distinct from v_old.retention_days then
+    -- The record of which tenants' rows were deleted from which partitions is no longer valid.
+    delete from posthouse.purged_tenants where tenant_id in (p_id, '');
   end if;
-  if p_fields ? 'retention_days' then
-    perform posthouse.set_tenant_retention(p_id, (p_fields ->> 'retention_days')::double precision, p_actor);
-  end if;
-  if p_fields ? 'label' and p_fields ->> 'label' <> v_old then
-    update posthouse.tenants set label = p_fields ->> 'label' where id = p_id;
-    perform posthouse.note(p_actor, 'tenant.label', p_id, p_id, jsonb_build_object('label', v_old),
-      jsonb_build_object('label', p_fields ->> 'label'));
-  end if;
+  perform posthouse.write_audit(p_actor, c.action, p_id, p_id, jsonb_build_object(c.field, to_jsonb(v_old) -> c.field),
+    jsonb_build_object(c.field, to_jsonb(v_new) -> c.field))
+  from (values ('tenant.weight', 'weight'), ('tenant.retention', 'retention_days'), ('tenant.label', 'label'))
+    as c (action, field)
+  where to_jsonb(v_old) -> c.field <> to_jsonb(v_new) -> c.field;
   return true;
 end $$;
+
+-- Internal: bench/retention.py calls it. Everything else calls change_tenant.
+create or replace function posthouse.set_tenant_retention(p_tenant text, p_days double precision) returns void
+language sql as $$
+  select posthouse.change_tenant(p_tenant, jsonb_build_object('retention_days', p_days))
+$$;
 
 -- Deletes a tenant: its keys are revoked and its triggers removed; its ended jobs stay until retention deletes them.
 -- Returns 'deleted', or 'active' if the tenant has jobs that have not ended; null if there is no such tenant.
@@ -213,72 +222,9 @@ begin
   perform posthouse.remove_trigger(t.id, null, p_actor) from posthouse.triggers as t where t.tenant_id = p_id;
   delete from posthouse.sessions where tenant_id = p_id;
   delete from posthouse.tenants where id = p_id;
-  delete from posthouse.purged where tenant_id in (p_id, '');
-  perform posthouse.note(p_actor, 'tenant.delete', p_id, p_id, null, null);
+  delete from posthouse.purged_tenants where tenant_id in (p_id, '');
+  perform posthouse.write_audit(p_actor, 'tenant.delete', p_id, p_id, null, null);
   return 'deleted';
-end $$;
-
--- Enqueues jobs for the tenant of this transaction; any tenant_id in the requests is ignored. A job can only depend on,
--- repeat or have as its parent a job of the same tenant. The caller's job ids are kept only if they are checked for
--- repeats (verify), which is forced when the requests contain links: an unchecked id that another job has would be
--- stored a second time.
-create or replace function posthouse.tenant_enqueue(p_jobs jsonb)
-returns table (ordinal integer, id uuid, outcome text, queued_at timestamptz)
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-declare
-  v_tenant text := posthouse.tenant();
-  v_linked boolean;
-begin
-  if v_tenant is null then
-    raise insufficient_privilege using message = 'this transaction speaks for no tenant: set posthouse.tenant';
-  end if;
-  v_linked := posthouse.check_tenant_requests(p_jobs, v_tenant);
-  for ordinal, id, outcome, queued_at in
-    select e.ordinal, e.id, e.outcome, e.queued_at from posthouse.enqueue_many((
-      select jsonb_agg(case
-          when j.value @> '{"verify": true}' then j.value
-          when v_linked then j.value || '{"verify": true}'
-          else j.value - 'id' end
-        || jsonb_build_object('tenant_id', v_tenant) order by j.nth)
-      from jsonb_array_elements(p_jobs) with ordinality as j (value, nth))) as e
-  loop
-    if outcome = 'repeated'
-       and not exists (select from posthouse.jobs as j where j.id = tenant_enqueue.id and j.tenant_id = v_tenant) then
-      raise exception 'job id % already exists', id using errcode = 'PH002';
-    end if;
-    return next;
-  end loop;
-end $$;
-
--- Rejects requests that a tenant must not make: jobs with reserved names, and links to jobs of other tenants. Returns
--- whether any request links to another job.
-create or replace function posthouse.check_tenant_requests(p_jobs jsonb, p_tenant text) returns boolean
-language plpgsql stable as $$
-begin
-  if jsonb_path_exists(p_jobs, '$[*] ? (@.kind starts with "posthouse." || @.queue starts with "posthouse.")') then
-    raise exception 'kind and queue names that begin with "posthouse." are reserved' using errcode = 'PH002';
-  elsif not jsonb_path_exists(p_jobs, '$[*] ? (exists (@.depends_on[*]) || exists (@.parent_id))') then
-    return false;
-  end if;
-  perform posthouse.check_linked_jobs(p_jobs, p_tenant);
-  return true;
-end $$;
-
-create or replace function posthouse.check_linked_jobs(p_jobs jsonb, p_tenant text) returns void
-language plpgsql stable as $$
-declare
-  v_stranger uuid;
-begin
-  select d.id into v_stranger
-  from (select jsonb_path_query(p_jobs, '$[*].depends_on[*]') union all
-        select jsonb_path_query(p_jobs, '$[*].parent_id ? (@ != null)')) as q (value)
-  cross join lateral (select (q.value #>> '{}')::uuid) as d (id)
-  where not exists (select from posthouse.jobs as j where j.id = d.id and j.tenant_id = p_tenant)
-    and not p_jobs @> jsonb_build_array(jsonb_build_object('id', d.id))
-  limit 1;
-  if found then
-    raise exception 'the job refers to job %, which does not exist', v_stranger using errcode = 'PH002';
-  end if;
 end $$;
 
 -- Workers, limited to what the caller may see. Workers belong to the operator: a tenant sees their capabilities, but
@@ -292,8 +238,8 @@ $$;
 
 create or replace function posthouse.job_visibility_condition(p_column text) returns text
 language sql immutable as $$
-  select string_agg(format('exists (select from posthouse.%I as j where j.id = %I)', p.place, p_column), ' or ')
-  from unnest('{ready,waiting,running,history}'::text[]) as p (place)
+  select string_agg(format('exists (select from posthouse.%I as j where j.id = %I)', p.job_table, p_column), ' or ')
+  from unnest('{ready,waiting,running,history}'::text[]) as p (job_table)
 $$;
 
 -- What a tenant may read: the condition on rows, and the columns if not all of them. Tables that are not listed are
@@ -301,17 +247,17 @@ $$;
 create or replace function posthouse.tenant_policies() returns table (relation text, condition text, columns text)
 language sql immutable as $$
   select t, 'tenant_id = posthouse.tenant()', null from unnest(
-    '{ready,waiting,running,history,past_attempts,parts,steps,artifacts,log_lines,lanes,triggers,events,matches,'
+    '{ready,waiting,running,history,past_attempts,parts,steps,artifacts,log_lines,lanes,triggers,events,trigger_matches,'
     'schedule_runs,alerts,samples,failure_deltas,failure_groups,failure_counts,audit,erasures}'::text[]) as t
   union all values
     ('keys', 'tenant_id = posthouse.tenant()',
      'prefix, name, role, tenant_id, queues, may_announce, created_by, created_at, expires_at, revoked_at, last_used_at'),
     ('tenants', 'id = posthouse.tenant()', null),
     ('payloads', posthouse.job_visibility_condition('job_id'), null),
-    ('blocks', posthouse.job_visibility_condition('job_id'), null),
-    ('unmatched', 'exists (select from posthouse.events as e where e.id = event_id)', null),
+    ('job_dependencies', posthouse.job_visibility_condition('job_id'), null),
+    ('pending_events', 'exists (select from posthouse.events as e where e.id = event_id)', null),
     ('alert_deliveries', 'exists (select from posthouse.alerts as a where a.id = alert_id)', null),
-    ('bulk_changes', $c$chosen ->> 'tenant' = posthouse.tenant()$c$, null),
+    ('bulk_changes', $c$criteria ->> 'tenant' = posthouse.tenant()$c$, null),
     ('bulk_change_jobs', 'exists (select from posthouse.bulk_changes as b where b.id = bulk_id)', null),
     ('limits', 'tenants is null or posthouse.tenant() = any (tenants)', null),
     ('limit_slots', $c$split_part(slot, E'\x1f', 2) in ('', posthouse.tenant())$c$, null),
@@ -330,7 +276,7 @@ language sql stable as $$
     'create_trigger,change_trigger,remove_trigger,fire_trigger,'
     'start_bulk_change,stop_bulk_change,create_key,revoke_key,'
     'select_retriable_jobs,search_jobs,search_sql,search_table_sql,search_queued_sql,search_finished_sql,ready_ids_if_few,fits,external_payload,event_name_matches,'
-    'definition_defaults,failure_step,last_served,first_mismatch,without_marks,visible_workers,is_online,accepts_jobs,slot_of,start_cost,refilled,recent_throughput,'
+    'definition_defaults,failure_step,last_served,first_mismatch,without_code_exclusions,visible_workers,is_online,accepts_jobs,slot_of,start_cost,refilled,recent_throughput,'
     'partition_name}'::text[]) as f
 $$;
 
@@ -428,7 +374,7 @@ exception when insufficient_privilege then
 end $$;
 
 -- Public. Returns what the calling role lacks for tenants to be isolated; null if nothing.
-create or replace function posthouse.unguarded() returns text
+create or replace function posthouse.missing_isolation() returns text
 language plpgsql stable as $$
 declare
   v_become text := case when current_setting('server_version_num')::integer >= 160000 then 'set' else 'member' end;

@@ -5,7 +5,7 @@
 create or replace function posthouse.now() returns timestamptz
 language sql volatile parallel safe as 'select clock_timestamp()';
 
-create or replace function posthouse.refuse_change_of_audit() returns trigger
+create or replace function posthouse.reject_audit_change() returns trigger
 language plpgsql as $$
 begin
   raise exception 'the audit log is append-only: % is not allowed', lower(tg_op) using errcode = 'PH017';
@@ -25,8 +25,8 @@ $$;
 create or replace function posthouse.discard_blob() returns trigger
 language plpgsql as $$
 begin
-  if tg_op = 'DELETE' or old.place <> new.place then
-    insert into posthouse.discarded_blobs (place) values (old.place) on conflict do nothing;
+  if tg_op = 'DELETE' or old.blob_key <> new.blob_key then
+    insert into posthouse.discarded_blobs (blob_key) values (old.blob_key) on conflict do nothing;
   end if;
   return null;
 end $$;

@@ -97,15 +97,15 @@ begin
     v_adopted := v_adopted + v_moved;
     with due as materialized (
       select r.id, r.position, u.took, d as of,
-        coalesce((select l.turn from posthouse.lanes as l where l.lane = r.lane limit 1), 2::smallint) as turn
+        coalesce((select l.rank from posthouse.lanes as l where l.lane = r.lane limit 1), 2::smallint) as rank
       from unnest(v_due) as u
       join posthouse.definitions as d on d.key = u.kind
       join posthouse.ready as r on r.id = u.job_id
       order by r.id for update of r
     ), placed as materialized (
-      select due.*, nextval('posthouse.position') as place from (select * from due order by position) as due
+      select due.*, nextval('posthouse.position') as new_position from (select * from due order by position) as due
     ), new as (
-      select n.id, n.place, n.turn, r.kind, r.tenant_id,
+      select n.id, n.new_position, n.rank, r.kind, r.tenant_id,
         case when 'queue' = any (n.took) then (n.of).queue else r.queue end as queue,
         case when 'priority' = any (n.took) then (n.of).priority else r.priority end as priority,
         case when 'max_attempts' = any (n.took)
@@ -119,13 +119,13 @@ begin
     ), moved as (
       update posthouse.ready as r set
         queue = n.queue, priority = n.priority, max_attempts = n.max_attempts, timeout_seconds = n.timeout_seconds,
-        requires = n.requires, prefers = n.prefers, limit_key = n.limit_key, position = n.place,
+        requires = n.requires, prefers = n.prefers, limit_key = n.limit_key, position = n.new_position,
         lane = posthouse.lane_number(
-          n.queue, n.kind, n.tenant_id, n.priority, n.turn, n.limit_key, n.requires, n.prefers)
+          n.queue, n.kind, n.tenant_id, n.priority, n.rank, n.limit_key, n.requires, n.prefers)
       from new as n where n.id = r.id
-      returning r.lane, r.queue, r.kind, r.tenant_id, r.priority, n.turn, r.limit_key, r.requires, r.prefers
+      returning r.lane, r.queue, r.kind, r.tenant_id, r.priority, n.rank, r.limit_key, r.requires, r.prefers
     )
-    select array_agg(distinct (m.lane, m.queue, m.kind, m.tenant_id, m.priority, m.turn, m.limit_key, m.requires,
+    select array_agg(distinct (m.lane, m.queue, m.kind, m.tenant_id, m.priority, m.rank, m.limit_key, m.requires,
                                m.prefers)::posthouse.lane), count(*)
     into v_lanes, v_moved from moved as m;
     v_adopted := v_adopted + v_moved;
@@ -220,7 +220,7 @@ begin
       v_written := posthouse.write_definition(v_new.key, v_new.fields, coalesce(v_old.overrides, '{}'));
       v_changed := v_changed + 1;
       if p_actor is not null then
-        perform posthouse.note(p_actor, 'definition.announce', null, v_new.key,
+        perform posthouse.write_audit(p_actor, 'definition.announce', null, v_new.key,
           case when v_old.key is not null then posthouse.definition_state(v_old) end,
           posthouse.definition_state(v_written));
       end if;
@@ -254,7 +254,7 @@ begin
     raise exception 'definition % already exists', quote_literal(p_key)
       using errcode = 'PH024', hint = 'Change it instead, or choose another key.';
   end if;
-  perform posthouse.note(p_actor, 'definition.create', null, p_key, null, posthouse.definition_state(v_row));
+  perform posthouse.write_audit(p_actor, 'definition.create', null, p_key, null, posthouse.definition_state(v_row));
   return v_row;
 end $$;
 
@@ -295,7 +295,7 @@ begin
       using errcode = 'PH011';
   end if;
   v_new := posthouse.write_definition(p_key, v_old.announced, v_old.overrides - p_clear || v_changes);
-  perform posthouse.note(
+  perform posthouse.write_audit(
     p_actor,
     case when v_new.active = v_old.active then 'definition.change'
          when v_new.active then 'definition.activate' else 'definition.deactivate' end,
@@ -327,7 +327,7 @@ begin
     raise exception 'definition %: triggers still create jobs of this kind', quote_literal(p_key)
       using errcode = 'PH011', hint = 'Remove the triggers first (posthouse triggers list), or force the removal.';
   end if;
-  perform posthouse.note(p_actor, 'definition.remove', null, p_key, posthouse.definition_state(v_old), null);
+  perform posthouse.write_audit(p_actor, 'definition.remove', null, p_key, posthouse.definition_state(v_old), null);
   perform pg_notify('posthouse_definitions', p_key);
   return true;
 end $$;

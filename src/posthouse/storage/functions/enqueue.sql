@@ -2,7 +2,7 @@
 -- can call this with a single text parameter.
 
 -- Raises the error for a kind whose definition is inactive: the kind accepts no new jobs, while queued jobs stay.
-create or replace function posthouse.refuse_inactive(p_kind text) returns text
+create or replace function posthouse.raise_inactive(p_kind text) returns text
 language plpgsql stable as $$
 begin
   raise exception 'jobs of kind % are not accepted: its definition is inactive', quote_literal(p_kind)
@@ -20,7 +20,7 @@ language sql stable as $$
     coalesce(j.scheduled_for, p_now + make_interval(secs => coalesce(j.delay, 0))),
     coalesce(j.priority, d.priority, 100), coalesce(j.max_attempts, d.max_attempts, 3),
     coalesce(j.timeout_seconds, d.timeout_seconds), coalesce(j.tenant_id, 'default'),
-    case when d.active is false then posthouse.refuse_inactive(j.kind) else j.kind end,
+    case when d.active is false then posthouse.raise_inactive(j.kind) else j.kind end,
     coalesce(j.queue, d.queue, 'default'), coalesce(j.source, 'manual'), p.body,
     pg_column_size(p.body) > 2048, k.key, j.dedupe_window, coalesce(j.on_duplicate, 'existing'),
     j.order_key, j.correlation_id, j.subject, j.source_ref, j.created_by, j.retry,
@@ -51,140 +51,6 @@ language sql stable as $$
     then 'content:' || encode(sha256(convert_to(j.kind || E'\x1f' || p.body::text, 'UTF8')), 'hex')
     else j.dedupe_key end) as k (key)
 $$;
-
--- The status of a job, from the table that holds it; null if there is no such job. The tables are read in the order in
--- which jobs move through them, so that a job that moves in between is not missed.
-create or replace function posthouse.status_of(p_id uuid) returns text
-language plpgsql stable as $$
-declare
-  v_status text;
-begin
-  perform from posthouse.waiting where id = p_id;
-  if found then return 'queued'; end if;
-  perform from posthouse.ready where id = p_id;
-  if found then return 'queued'; end if;
-  perform from posthouse.running where id = p_id;
-  if found then return 'running'; end if;
-  select status into v_status from posthouse.history where id = p_id order by finished_at desc limit 1;
-  return v_status;
-end $$;
-
--- In how many tables a job is: one or none; two while it is being stored a second time.
-create or replace function posthouse.places_of(p_id uuid) returns bigint
-language sql stable as $$
-  select count(*) from (
-    select from posthouse.waiting where id = p_id union all
-    select from posthouse.ready where id = p_id union all
-    select from posthouse.running where id = p_id union all
-    select from posthouse.history where id = p_id) as places
-$$;
-
--- Acquires the dedupe key for a job. Returns the job that has the key: this one if the key was free, else the holder. A
--- held key is read without a lock: the worker that ends its holder must not wait for the enqueuing transaction. Without
--- p_wait it raises PH009 instead of waiting for the row of a job that is to be replaced.
-create or replace function posthouse.take_key(r posthouse.request, p_wait boolean) returns uuid
-language plpgsql as $$
-declare
-  v_key posthouse.dedupes;
-  v_until timestamptz := case
-    when r.dedupe_window is not null then r.queued_at + make_interval(secs => r.dedupe_window)
-    when r.on_duplicate = 'reuse' then 'infinity' end;
-begin
-  loop
-    select * into v_key from posthouse.dedupes
-    where tenant_id = r.tenant_id and dedupe_key = r.dedupe_key;
-    if found and (v_key.held or v_key.until > r.queued_at) then
-      if r.on_duplicate <> 'replace' or v_key.job_id = r.id then
-        return v_key.job_id;
-      end if;
-      if not p_wait and not posthouse.try_lock_queued(v_key.job_id) then
-        raise exception 'job % is locked by another transaction; try again', v_key.job_id using errcode = 'PH009';
-      end if;
-      if exists (
-        select from posthouse.finish_queued(array[v_key.job_id], 'canceled', jsonb_build_object(
-          'type', 'Replaced', 'message', format('replaced by job %s', r.id)))) then
-        delete from posthouse.dedupes  -- still there if it has a window
-        where tenant_id = r.tenant_id and dedupe_key = r.dedupe_key and job_id = v_key.job_id;
-      elsif posthouse.status_of(v_key.job_id) = 'queued' then
-        continue;  -- it moved from waiting to ready in between
-      else
-        return v_key.job_id;
-      end if;
-    end if;
-    insert into posthouse.dedupes as d (tenant_id, dedupe_key, job_id, reuse, until)
-    values (r.tenant_id, r.dedupe_key, r.id, r.on_duplicate = 'reuse', v_until)
-    on conflict (tenant_id, dedupe_key) do update
-      set job_id = excluded.job_id, held = true, reuse = excluded.reuse, until = excluded.until
-      where not d.held and (d.until is null or d.until <= r.queued_at);
-    if found then
-      return r.id;
-    end if;
-  end loop;
-end $$;
-
--- Appends a job to its ordered group; returns the job before it, or null if the group is empty.
-create or replace function posthouse.join_line(p_tenant text, p_order_key text, p_id uuid) returns uuid
-language plpgsql as $$
-declare
-  v_before uuid;
-begin
-  loop
-    select job_id into v_before from posthouse.order_tails
-    where tenant_id = p_tenant and order_key = p_order_key for update;
-    if found then
-      update posthouse.order_tails set job_id = p_id
-      where tenant_id = p_tenant and order_key = p_order_key;
-      return v_before;
-    end if;
-    insert into posthouse.order_tails (tenant_id, order_key, job_id)
-    values (p_tenant, p_order_key, p_id) on conflict do nothing;
-    if found then
-      return null;
-    end if;
-  end loop;
-end $$;
-
--- Makes a job wait for the job before it in its ordered group; returns how many edges were written. If that job was
--- canceled before its turn, its own edge leads to the job before it, which is tried next.
-create or replace function posthouse.stand_behind(p_before uuid, p_id uuid) returns integer
-language plpgsql as $$
-begin
-  while p_before is not null loop
-    if posthouse.status_of(p_before) in ('queued', 'running') then
-      insert into posthouse.blocks (depends_on, job_id, line) values (p_before, p_id, true);
-      return 1;
-    end if;
-    p_before := (select b.depends_on from posthouse.blocks as b where b.job_id = p_before and b.line);
-  end loop;
-  return 0;
-end $$;
-
--- Writes the edges of a request; returns how many block the job, or -1 if a dependency already failed and the job must
--- not run. Even then its edge in its ordered group is written, because later jobs of the group will stand behind it.
-create or replace function posthouse.write_edges(r posthouse.request) returns integer
-language plpgsql as $$
-declare
-  v_dependency uuid;
-  v_status text;
-  v_blockers integer := posthouse.stand_behind(r.follows, r.id);
-begin
-  for v_dependency in select distinct unnest(r.depends_on) loop
-    v_status := posthouse.status_of(v_dependency);
-    if v_status is null then
-      raise exception 'job % depends on %, which does not exist', r.id, v_dependency
-        using errcode = 'PH002', hint = 'Enqueue dependencies before the jobs that depend on them.';
-    end if;
-    if v_status in ('failed', 'canceled', 'dead_letter') and r.on_dependency_failure = 'cancel' then
-      return -1;
-    end if;
-    if v_status in ('queued', 'running')
-       or (v_status <> 'succeeded' and r.on_dependency_failure = 'wait') then
-      insert into posthouse.blocks (depends_on, job_id) values (v_dependency, r.id);
-      v_blockers := v_blockers + 1;
-    end if;
-  end loop;
-  return v_blockers;
-end $$;
 
 -- Makes the lane of a new job known to claims, and wakes waiting workers.
 create or replace function posthouse.enter_lane(p_lane posthouse.lane) returns void
@@ -255,10 +121,10 @@ language plpgsql as $$
 begin
   select a.job, a.outcome into job, outcome from posthouse.admit(r) as a;
   if outcome = 'created' then
-    select l.outcome, l.follows into outcome, r.follows from posthouse.line_up(r) as l;
+    select l.outcome, l.follows into outcome, r.follows from posthouse.join_order(r) as l;
   end if;
   if outcome = 'created' then
-    outcome := posthouse.settle_in(r);
+    outcome := posthouse.store_with_edges(r);
   end if;
 end $$;
 
@@ -278,7 +144,7 @@ begin
   if r.verify and posthouse.status_of(r.id) is not null then
     outcome := 'repeated';
   elsif r.dedupe_key is not null then
-    job := posthouse.take_key(r, p_wait);
+    job := posthouse.acquire_dedupe_key(r, p_wait);
     if job <> r.id then
       outcome := case r.on_duplicate when 'reject' then 'rejected' else 'existing' end;
     elsif r.verify and posthouse.status_of(r.id) is not null then
@@ -288,7 +154,7 @@ begin
 end $$;
 
 -- Step two: appends the job to its ordered group, if it has one.
-create or replace function posthouse.line_up(r posthouse.request, out follows uuid, out outcome text)
+create or replace function posthouse.join_order(r posthouse.request, out follows uuid, out outcome text)
 language plpgsql as $$
 begin
   outcome := 'created';
@@ -303,11 +169,11 @@ begin
       return;
     end if;
   end if;
-  follows := posthouse.join_line(r.tenant_id, r.order_key, r.id);
+  follows := posthouse.append_to_order(r.tenant_id, r.order_key, r.id);
 end $$;
 
 -- Step three: stores the edges and the job itself.
-create or replace function posthouse.settle_in(r posthouse.request) returns text
+create or replace function posthouse.store_with_edges(r posthouse.request) returns text
 language plpgsql as $$
 declare
   v_blockers integer := 0;
@@ -321,7 +187,7 @@ begin
     begin
       v_blockers := posthouse.write_edges(r);
       perform posthouse.store_one(r, greatest(v_blockers, 0));
-      if posthouse.places_of(r.id) > 1 then  -- the first attempt was committed, and the job moved on, after the check
+      if posthouse.count_tables_with(r.id) > 1 then  -- the first attempt was committed, and the job moved on, after the check
         raise unique_violation;
       end if;
     exception when unique_violation then
@@ -362,7 +228,7 @@ begin
       case when p_timeout is null then 'timeout_seconds' end,
       case when p_max_attempts is null then 'max_attempts' end], null));
   elsif not d.active then
-    perform posthouse.refuse_inactive(p_kind);
+    perform posthouse.raise_inactive(p_kind);
   end if;
   p_queue := coalesce(p_queue, d.queue, 'default');
   p_priority := coalesce(p_priority, d.priority, 100);
@@ -398,7 +264,7 @@ language plpgsql as $$
 declare
   v_replaced uuid[] := array(
     select d.job_id from unnest(p_all) as s
-    join posthouse.dedupes as d on d.tenant_id = s.tenant_id and d.dedupe_key = s.dedupe_key
+    join posthouse.dedupe_keys as d on d.tenant_id = s.tenant_id and d.dedupe_key = s.dedupe_key
     where s.on_duplicate = 'replace');
   v_again integer[] := array(
     select q.ordinal from (select s.ordinal, row_number() over (partition by s.id order by s.ordinal) as nth
@@ -479,7 +345,7 @@ begin
     where s.special and s.order_key is not null and v_outcomes[s.ordinal] = 'created'
     order by s.tenant_id, s.order_key, s.ordinal
   loop
-    select l.outcome, l.follows into outcome, id from posthouse.line_up(r) as l;
+    select l.outcome, l.follows into outcome, id from posthouse.join_order(r) as l;
     v_outcomes[r.ordinal] := outcome;
     v_follows[r.ordinal] := id;
   end loop;
@@ -495,7 +361,7 @@ begin
       r.follows := v_follows[r.ordinal];
       r.depends_on := nullif(array(
         select coalesce((v_admitted.holders ->> d::text)::uuid, d) from unnest(r.depends_on) as d), '{}');
-      outcome := posthouse.settle_in(r);
+      outcome := posthouse.store_with_edges(r);
     end if;
     return next;
   end loop;

@@ -31,8 +31,8 @@ begin
     where id = any (p_ids) and erased_at is null
     returning id, tenant_id, dedupe_key
   ), freed as (  -- an erased result must not answer a new request
-    delete from posthouse.dedupes as d using done
-    where d.tenant_id = done.tenant_id and d.dedupe_key = done.dedupe_key and d.job_id = done.id and not d.held
+    delete from posthouse.dedupe_keys as d using done
+    where d.tenant_id = done.tenant_id and d.dedupe_key = done.dedupe_key and d.job_id = done.id and not d.is_active
   )
   select array_agg(id) into v_done from done;
   if v_done is null then
@@ -64,11 +64,11 @@ begin
     where e.id = any (array(
       select e.id from posthouse.events as e
       where e.tenant_id = p_erasure.tenant_id and e.subject = p_erasure.subject and e.context <> '{}'
-        and not exists (select from posthouse.unmatched as u where u.event_id = e.id) limit p_limit))
+        and not exists (select from posthouse.pending_events as p where p.event_id = e.id) limit p_limit))
     returning e.id
   )
   select array_agg(id) into v_events from done;
-  update posthouse.matches set error = 'erased' where event_id = any (v_events) and error is not null;
+  update posthouse.trigger_matches set error = 'erased' where event_id = any (v_events) and error is not null;
   return coalesce(cardinality(v_events), 0);
 end $$;
 
@@ -123,7 +123,7 @@ end $$;
 
 create or replace function posthouse.note_erasure(p_erasure posthouse.erasures, p_actor text) returns void
 language sql as $$
-  select posthouse.note(p_actor, 'subject.erase', p_erasure.tenant_id, p_erasure.subject, null,
+  select posthouse.write_audit(p_actor, 'subject.erase', p_erasure.tenant_id, p_erasure.subject, null,
     to_jsonb(p_erasure) - '{tenant_id,subject,requested_at,requested_by,ended_at}'::text[])
 $$;
 

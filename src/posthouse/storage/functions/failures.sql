@@ -21,6 +21,24 @@ language sql stable parallel safe as $$
       left(encode(sha256(convert_to(coalesce(p_error ->> 'type', ''), 'UTF8')), 'hex'), 16)) end
 $$;
 
+-- Public. Failures by tenant, kind and fingerprint, with counts and the times of the first and the last one.
+create or replace view posthouse.failures with (security_invoker = true) as
+select
+  tenant_id, kind, fingerprint, max(type) as type, (array_agg(message order by last_seen desc))[1] as message,
+  (array_agg(job_id order by last_seen desc))[1] as job_id, sum(failures)::bigint as failures,
+  sum(dead_letter)::bigint as dead_letter, sum(failed)::bigint as failed, sum(canceled)::bigint as canceled,
+  min(first_seen) as first_seen, max(last_seen) as last_seen
+from (
+  select tenant_id, kind, fingerprint, type, message, job_id, failures, dead_letter, failed, canceled, first_seen,
+         last_seen
+  from posthouse.failure_groups
+  union all
+  select tenant_id, kind, fingerprint, coalesce(type, ''), coalesce(message, ''), job_id, failures, dead_letter, failed,
+         canceled, at, at
+  from posthouse.failure_deltas
+) as parts
+group by tenant_id, kind, fingerprint;
+
 -- Moves up to p_limit deltas into their groups; returns how many. One statement, so that each is counted once. One
 -- caller at a time: two could deadlock on each other's groups.
 create or replace function posthouse.group_failures(p_limit integer default 5000) returns integer
@@ -75,23 +93,23 @@ begin
 end $$;
 
 create or replace function posthouse.start_bulk_change(
-  p_id uuid, p_chosen jsonb, p_rate double precision, p_stop_share double precision, p_stop_after integer,
-  p_actor text default 'system', p_action text default 'retry', p_wanted jsonb default null,
+  p_id uuid, p_criteria jsonb, p_rate double precision, p_stop_share double precision, p_stop_after integer,
+  p_actor text default 'system', p_action text default 'retry', p_filter jsonb default null,
   p_in_seconds double precision default 0
 ) returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_now timestamptz := posthouse.now();
-  v_chosen jsonb := jsonb_strip_nulls(
-    p_chosen || jsonb_build_object('tenant', posthouse.effective_tenant(p_chosen ->> 'tenant')));
+  v_criteria jsonb := jsonb_strip_nulls(
+    p_criteria || jsonb_build_object('tenant', posthouse.effective_tenant(p_criteria ->> 'tenant')));
 begin
   insert into posthouse.bulk_changes (
-    id, action, chosen, wanted, rate, stop_share, stop_after, created_at, created_by, starts_at, looked_at)
-  select p_id, p_action, v_chosen, posthouse.as_of(p_wanted, p_action, v_now, v_chosen ->> 'tenant'), p_rate,
+    id, action, criteria, filter, rate, stop_share, stop_after, created_at, created_by, starts_at, last_step_at)
+  select p_id, p_action, v_criteria, posthouse.as_of(p_filter, p_action, v_now, v_criteria ->> 'tenant'), p_rate,
          p_stop_share, p_stop_after, v_now, p_actor, s.at, s.at
   from (select v_now + make_interval(secs => p_in_seconds)) as s (at);
-  perform posthouse.note(p_actor, case p_action when 'retry' then 'failures.retry' else 'jobs.cancel' end,
-    v_chosen ->> 'tenant', p_id::text, null, v_chosen || case p_action
+  perform posthouse.write_audit(p_actor, case p_action when 'retry' then 'failures.retry' else 'jobs.cancel' end,
+    v_criteria ->> 'tenant', p_id::text, null, v_criteria || case p_action
       when 'retry' then jsonb_build_object('rate', p_rate, 'stop_share', p_stop_share, 'stop_after', p_stop_after)
       else jsonb_build_object('rate', p_rate) end);
   return p_id;
@@ -99,11 +117,11 @@ end $$;
 
 -- A filter, restricted to the jobs that exist when the bulk change is requested: jobs that arrive before it starts are
 -- left out. If p_tenant is given, it replaces the tenants of the filter.
-create or replace function posthouse.as_of(p_wanted jsonb, p_action text, p_at timestamptz, p_tenant text) returns jsonb
+create or replace function posthouse.as_of(p_filter jsonb, p_action text, p_at timestamptz, p_tenant text) returns jsonb
 language sql stable as $$
-  select p_wanted
+  select p_filter
     || case when p_tenant is null then '{}' else jsonb_build_object('tenants', jsonb_build_array(p_tenant)) end
-    || jsonb_build_object('conditions', (p_wanted -> 'conditions') || (
+    || jsonb_build_object('conditions', (p_filter -> 'conditions') || (
       select jsonb_agg(jsonb_build_object('field', f, 'negated', false, 'ranges', jsonb_build_array(
         jsonb_build_object('below', p_at + interval '1 microsecond'))))
       from unnest(case p_action when 'retry' then '{created,finished}'::text[] else '{created}' end) as f))
@@ -111,18 +129,18 @@ $$;
 
 -- The ended jobs that a bulk retry selects, oldest first. Canceled jobs are selected only by fingerprint: they have one
 -- if they were canceled because a dependency failed.
-create or replace function posthouse.select_retriable_jobs(p_chosen jsonb, p_until timestamptz) returns table (id uuid, finished_at timestamptz)
+create or replace function posthouse.select_retriable_jobs(p_criteria jsonb, p_until timestamptz) returns table (id uuid, finished_at timestamptz)
 language plpgsql stable
 set plan_cache_mode = force_custom_plan  -- so that conditions on absent criteria are left out of the plan
 as $$
 declare
-  v_fingerprint text := p_chosen ->> 'fingerprint';
-  v_kind text := p_chosen ->> 'kind';
-  v_queue text := p_chosen ->> 'queue';
-  v_tenant text := p_chosen ->> 'tenant';
-  v_since timestamptz := coalesce((p_chosen ->> 'since')::timestamptz, '-infinity');
-  v_until timestamptz := least((p_chosen ->> 'until')::timestamptz, p_until);
-  v_limit integer := (p_chosen ->> 'limit')::integer;
+  v_fingerprint text := p_criteria ->> 'fingerprint';
+  v_kind text := p_criteria ->> 'kind';
+  v_queue text := p_criteria ->> 'queue';
+  v_tenant text := p_criteria ->> 'tenant';
+  v_since timestamptz := coalesce((p_criteria ->> 'since')::timestamptz, '-infinity');
+  v_until timestamptz := least((p_criteria ->> 'until')::timestamptz, p_until);
+  v_limit integer := (p_criteria ->> 'limit')::integer;
 begin
   return query
     select h.id, h.finished_at from posthouse.history as h
@@ -140,14 +158,14 @@ language plpgsql as $$
 declare
   v_total integer;
 begin
-  if p_bulk.wanted is not null then
+  if p_bulk.filter is not null then
     return posthouse.gather_filtered_jobs(p_bulk);
   end if;
   insert into posthouse.bulk_change_jobs (bulk_id, position, job_id)
   select p_bulk.id, row_number() over (order by c.finished_at, c.id), c.id
-  from posthouse.select_retriable_jobs(p_bulk.chosen, p_bulk.created_at) as c;
+  from posthouse.select_retriable_jobs(p_bulk.criteria, p_bulk.created_at) as c;
   get diagnostics v_total = row_count;
-  update posthouse.bulk_changes set state = 'running', total = v_total, looked_at = posthouse.now() where id = p_bulk.id;
+  update posthouse.bulk_changes set state = 'running', total = v_total, last_step_at = posthouse.now() where id = p_bulk.id;
   return v_total;
 end $$;
 
@@ -156,16 +174,16 @@ create or replace function posthouse.gather_filtered_jobs(p_bulk posthouse.bulk_
 language plpgsql as $$
 declare
   v_before integer := coalesce(p_bulk.total, 0);
-  v_left integer := least(5000, (p_bulk.chosen ->> 'limit')::integer - v_before);
+  v_left integer := least(5000, (p_bulk.criteria ->> 'limit')::integer - v_before);
   v_found record;
 begin
   select s.ids, s.looked_to into v_found
-  from posthouse.search_jobs(p_bulk.wanted, p_bulk.gathered_to, v_left, 500000, 1) as s;
+  from posthouse.search_jobs(p_bulk.filter, p_bulk.gather_cursor, v_left, 500000, 1) as s;
   insert into posthouse.bulk_change_jobs (bulk_id, position, job_id)
   select p_bulk.id, v_before + f.nth, f.id from unnest(v_found.ids) with ordinality as f (id, nth);
   update posthouse.bulk_changes as b set
-    total = v_before + cardinality(v_found.ids), gathered_to = v_found.looked_to, looked_at = posthouse.now(),
-    state = case when v_found.looked_to is null or cardinality(v_found.ids) = (b.chosen ->> 'limit')::integer - v_before
+    total = v_before + cardinality(v_found.ids), gather_cursor = v_found.looked_to, last_step_at = posthouse.now(),
+    state = case when v_found.looked_to is null or cardinality(v_found.ids) = (b.criteria ->> 'limit')::integer - v_before
       then 'running' else 'gathering' end
   where b.id = p_bulk.id;
   return cardinality(v_found.ids);
@@ -176,11 +194,11 @@ end $$;
 create or replace function posthouse.count_bulk_results(p_bulk posthouse.bulk_changes) returns integer
 language plpgsql as $$
 declare
-  v_heard integer;
+  v_checked integer;
 begin
   with open as (
     select j.position, j.job_id, j.generation, j.state from posthouse.bulk_change_jobs as j
-    where j.bulk_id = p_bulk.id and j.state in ('retried', 'failing') and j.position > p_bulk.judged_position
+    where j.bulk_id = p_bulk.id and j.state in ('retried', 'failing') and j.position > p_bulk.checked_position
     order by j.position limit 1000
   ), verdict as (
     select o.position, o.state as before, case
@@ -204,11 +222,11 @@ begin
       succeeded = b.succeeded + (select count(*) from changed where now = 'succeeded'),
       failed = b.failed + (select count(*) from changed where now in ('failing', 'failed') and before = 'retried')
         - (select count(*) from changed where now in ('succeeded', 'canceled') and before = 'failing'),
-      judged_position = case when (select count(*) from open) = 1000 then (select max(position) from open) else 0 end
+      checked_position = case when (select count(*) from open) = 1000 then (select max(position) from open) else 0 end
     where b.id = p_bulk.id
   )
-  select count(*) into v_heard from changed;
-  return v_heard;
+  select count(*) into v_checked from changed;
+  return v_checked;
 end $$;
 
 -- Reopens the job at a position; returns the result. The job is skipped if another job holds its dedupe key or another
@@ -241,16 +259,16 @@ end $$;
 
 -- How many of the next jobs one transaction may reopen: a job with a dedupe or order key is reopened alone, or this
 -- transaction could deadlock with two that enqueue with these keys.
-create or replace function posthouse.reopen_batch(p_bulk posthouse.bulk_changes, p_most integer) returns integer
+create or replace function posthouse.reopen_batch(p_bulk posthouse.bulk_changes, p_limit integer) returns integer
 language sql stable as $$
-  select greatest(least(p_most, 1), coalesce(min(n.place) - 1, p_most))::integer
+  select greatest(least(p_limit, 1), coalesce(min(n.ordinal) - 1, p_limit))::integer
   from (
-    select row_number() over (order by j.position) as place, h.dedupe_key, h.order_key
+    select row_number() over (order by j.position) as ordinal, h.dedupe_key, h.order_key
     from posthouse.bulk_change_jobs as j
     left join lateral (
       select h.dedupe_key, h.order_key from posthouse.history as h where h.id = j.job_id limit 1) as h on true
     where j.bulk_id = p_bulk.id and j.position >= p_bulk.next_position
-      and j.position < p_bulk.next_position + p_most
+      and j.position < p_bulk.next_position + p_limit
   ) as n
   where n.dedupe_key is not null or n.order_key is not null
 $$;
@@ -262,9 +280,9 @@ declare
 begin
   update posthouse.bulk_changes set state = p_state, reason = p_reason, ended_at = posthouse.now()
   where id = p_id returning * into v_bulk;
-  perform posthouse.note(p_actor,
+  perform posthouse.write_audit(p_actor,
     case v_bulk.action when 'retry' then 'failures.retry.' else 'jobs.cancel.' end || p_state,
-    v_bulk.chosen ->> 'tenant', p_id::text, null,
+    v_bulk.criteria ->> 'tenant', p_id::text, null,
     jsonb_build_object('reason', p_reason, 'total', v_bulk.total, 'skipped', v_bulk.skipped) || case v_bulk.action
       when 'retry' then
         jsonb_build_object('retried', v_bulk.retried, 'succeeded', v_bulk.succeeded, 'failed', v_bulk.failed)
@@ -284,7 +302,7 @@ begin
   with answers as (
     select a.id, a.answer, a.answer in ('canceled', 'canceling') as done
     from posthouse.cancel_jobs(v_ids, format('%s (bulk cancel %s)', p_bulk.created_by, p_bulk.id)) as a
-  ), told as (
+  ), notified as (
     update posthouse.bulk_change_jobs as j set
       state = case when a.done then 'canceled' else 'skipped' end, reason = case when not a.done then a.answer end
     from answers as a
@@ -299,11 +317,11 @@ exception
 end $$;
 
 -- Advances the bulk change that was advanced longest ago by one step: gathers its jobs, or updates the results of its
--- jobs and changes up to p_most of the next ones, as its rate allows. A pause of more than a second allows no more than
+-- jobs and changes up to p_limit of the next ones, as its rate allows. A pause of more than a second allows no more than
 -- one second's worth of jobs at once. The results of a bulk change are still updated for a day after it has ended.
 -- Returns what was done; nothing if there is no bulk change, or another keeper has it locked.
-create or replace function posthouse.advance_bulk_change(p_most integer default 50)
-returns table (id uuid, retried integer, canceled integer, skipped integer, heard integer)
+create or replace function posthouse.advance_bulk_change(p_limit integer default 50)
+returns table (id uuid, retried integer, canceled integer, skipped integer, checked integer)
 language plpgsql
 set lock_timeout = '2s'
 as $$
@@ -318,7 +336,7 @@ begin
   where (b.state in ('gathering', 'running') and b.starts_at <= v_now)
     or (b.ended_at > v_now - interval '1 day' and exists (
       select from posthouse.bulk_change_jobs as j where j.bulk_id = b.id and j.state in ('retried', 'failing')))
-  order by b.looked_at limit 1 for update skip locked;
+  order by b.last_step_at limit 1 for update skip locked;
   if not found then
     return;
   end if;
@@ -328,17 +346,17 @@ begin
   skipped := 0;
   if v_bulk.state = 'gathering' then
     begin
-      heard := posthouse.gather_bulk_change(v_bulk);
+      checked := posthouse.gather_bulk_change(v_bulk);
     exception when others then  -- otherwise it would block all other bulk changes
-      heard := 0;
+      checked := 0;
       perform posthouse.end_bulk_change(v_bulk.id, 'halted', format('the search for its jobs failed: %s', sqlerrm), 'keeper');
     end;
     return next;
     return;
   end if;
-  heard := posthouse.count_bulk_results(v_bulk);
+  checked := posthouse.count_bulk_results(v_bulk);
   select b.* into v_bulk from posthouse.bulk_changes as b where b.id = v_bulk.id;
-  v_credit := least(v_bulk.credit + v_bulk.rate * date_part('epoch', v_now - v_bulk.looked_at),
+  v_credit := least(v_bulk.credit + v_bulk.rate * date_part('epoch', v_now - v_bulk.last_step_at),
                     greatest(v_bulk.rate, 1));
   if v_bulk.state <> 'running' then
     v_take := 0;
@@ -348,7 +366,7 @@ begin
     perform posthouse.end_bulk_change(v_bulk.id, 'halted',
       format('%s of %s failed again', v_bulk.failed, v_bulk.succeeded + v_bulk.failed), 'keeper');
   else
-    v_take := least(floor(v_credit), p_most, v_bulk.total - v_bulk.next_position + 1);
+    v_take := least(floor(v_credit), p_limit, v_bulk.total - v_bulk.next_position + 1);
   end if;
   if v_bulk.action = 'cancel' then
     select c.canceled, c.skipped into canceled, skipped from posthouse.cancel_next(v_bulk, v_take) as c;
@@ -364,7 +382,7 @@ begin
   update posthouse.bulk_changes as b set
     retried = b.retried + advance_bulk_change.retried, canceled = b.canceled + advance_bulk_change.canceled,
     skipped = b.skipped + advance_bulk_change.skipped,
-    next_position = b.next_position + v_take, credit = v_credit - v_take, looked_at = v_now
+    next_position = b.next_position + v_take, credit = v_credit - v_take, last_step_at = v_now
   where b.id = v_bulk.id;
   if v_bulk.state = 'running' and v_bulk.next_position + v_take > v_bulk.total then
     perform posthouse.end_bulk_change(v_bulk.id, 'done', null, 'keeper');
@@ -381,7 +399,7 @@ declare
   v_tenant text := posthouse.effective_tenant(null);
 begin
   select b.state into v_state from posthouse.bulk_changes as b
-  where b.id = p_id and (v_tenant is null or b.chosen ->> 'tenant' = v_tenant) for update;
+  where b.id = p_id and (v_tenant is null or b.criteria ->> 'tenant' = v_tenant) for update;
   if v_state in ('gathering', 'running') then
     perform posthouse.end_bulk_change(p_id, 'stopped', format('stopped by %s', p_actor), p_actor);
   end if;

@@ -73,84 +73,84 @@ $$;
 -- The SQL that reads one table for a search: of the jobs below $1 the highest $2, each with whether it fits; with
 -- p_status only the jobs of that status. The status is compared together with the id: with a condition of its own, the
 -- planner may read the index of ids and discard the jobs of other statuses one by one.
-create or replace function posthouse.search_table_sql(p_place text, p_scope text, p_status text, p_wanted jsonb) returns text
+create or replace function posthouse.search_table_sql(p_table text, p_scope text, p_status text, p_query jsonb) returns text
 language sql stable as $$
   select format(
     '(select j.id, %s as fits from posthouse.%I as j cross join lateral (select %s) as m where %s order by %s limit $2)',
     concat_ws(' and ',
-      case when p_place = 'history' and p_status is null and (p_wanted ->> 'narrowed')::boolean then
-        format('m.status = any (%L::text[])', array(select jsonb_array_elements_text(p_wanted -> 'statuses'))) end,
+      case when p_table = 'history' and p_status is null and (p_query ->> 'narrowed')::boolean then
+        format('m.status = any (%L::text[])', array(select jsonb_array_elements_text(p_query -> 'statuses'))) end,
       coalesce((select string_agg(posthouse.fits(c.value), ' and ')
-                from jsonb_array_elements(p_wanted -> 'conditions') as c), 'true')),
-    p_place,
-    format('%s as status, %s as finished_at, %s as worker_id, %s as error', variadic case p_place
+                from jsonb_array_elements(p_query -> 'conditions') as c), 'true')),
+    p_table,
+    format('%s as status, %s as finished_at, %s as worker_id, %s as error', variadic case p_table
       when 'history' then array['j.status', 'j.finished_at', 'j.worker_id', 'j.error']
       when 'running' then array[$c$'running'::text$c$, 'null::timestamptz', 'j.worker_id', 'null::jsonb']
       else array[$c$'queued'::text$c$, 'null::timestamptz', 'null::uuid', 'null::jsonb'] end),
     concat_ws(' and ', nullif(p_scope, ''),
-      case when p_status is null then format('j.id >= %L and j.id < $1', p_wanted ->> 'lowest')
+      case when p_status is null then format('j.id >= %L and j.id < $1', p_query ->> 'lowest')
         else format('(j.status, j.id) >= (%1$L, %2$L::uuid) and (j.status, j.id) < (%1$L, $1)',
-                    p_status, p_wanted ->> 'lowest') end,
+                    p_status, p_query ->> 'lowest') end,
       case when p_status <> 'succeeded' then $c$j.status <> 'succeeded'$c$ end,
-      case when p_place = 'history' then 'j.finished_at >= ' || quote_literal(p_wanted ->> 'finished_since') end,
-      case when p_place = 'history' then 'j.finished_at < ' || quote_literal(p_wanted ->> 'finished_until') end),
+      case when p_table = 'history' then 'j.finished_at >= ' || quote_literal(p_query ->> 'finished_since') end,
+      case when p_table = 'history' then 'j.finished_at < ' || quote_literal(p_query ->> 'finished_until') end),
     case when p_status is null then 'j.id desc' else 'j.status desc, j.id desc' end)
 $$;
 
 -- The SQL for the queued jobs of a search; the ready jobs of one tenant are found by ready_ids_if_few.
-create or replace function posthouse.search_queued_sql(p_scope text, p_tenant text, p_wanted jsonb) returns text[]
+create or replace function posthouse.search_queued_sql(p_scope text, p_tenant text, p_query jsonb) returns text[]
 language plpgsql stable as $$
 declare
-  v_few uuid[] := case when p_tenant is not null and not p_wanted ? 'by' then posthouse.ready_ids_if_few(p_tenant) end;
+  v_few uuid[] := case when p_tenant is not null and not p_query ? 'by' then posthouse.ready_ids_if_few(p_tenant) end;
 begin
   return array[
     posthouse.search_table_sql('ready', concat_ws(' and ', nullif(p_scope, ''),
-      'j.id = any (' || quote_literal(v_few) || '::uuid[])'), null, p_wanted),
-    posthouse.search_table_sql('waiting', p_scope, null, p_wanted)];
+      'j.id = any (' || quote_literal(v_few) || '::uuid[])'), null, p_query),
+    posthouse.search_table_sql('waiting', p_scope, null, p_query)];
 end $$;
 
 -- The SQL for the ended jobs of a search; by status if an index has it: for one tenant, or for unsuccessful jobs only.
-create or replace function posthouse.search_finished_sql(p_scope text, p_ended text[], p_wanted jsonb) returns text[]
+create or replace function posthouse.search_finished_sql(p_scope text, p_ended text[], p_query jsonb) returns text[]
 language sql stable as $$
   select case
     when p_ended = '{}' then '{}'
-    when not p_wanted ? 'by' and (p_wanted ? 'tenants' or 'succeeded' <> all (p_ended)) then
-      array(select posthouse.search_table_sql('history', p_scope, s, p_wanted) from unnest(p_ended) as s)
-    else array[posthouse.search_table_sql('history', p_scope, null, p_wanted)] end
+    when not p_query ? 'by' and (p_query ? 'tenants' or 'succeeded' <> all (p_ended)) then
+      array(select posthouse.search_table_sql('history', p_scope, s, p_query) from unnest(p_ended) as s)
+    else array[posthouse.search_table_sql('history', p_scope, null, p_query)] end
 $$;
 
 -- The SQL over all tables of a search, for each tenant and each value of the search's index if it has one. Null: no job
 -- can match.
-create or replace function posthouse.search_sql(p_wanted jsonb) returns text
+create or replace function posthouse.search_sql(p_query jsonb) returns text
 language plpgsql stable as $$
 declare
-  v_statuses text[] := array(select jsonb_array_elements_text(p_wanted -> 'statuses'));
+  v_statuses text[] := array(select jsonb_array_elements_text(p_query -> 'statuses'));
   v_ended text[] := array_remove(array_remove(v_statuses, 'queued'), 'running');
-  v_column text := case p_wanted ->> 'by' when 'subject' then 'subject' when 'correlation' then 'correlation_id' end;
-  v_places text[] := '{}';
+  v_column text := case p_query ->> 'by' when 'subject' then 'subject' when 'correlation' then 'correlation_id' end;
+  v_parts text[] := '{}';
   v_scope record;
 begin
   for v_scope in
     select t.tenant, concat_ws(' and ', 'j.tenant_id = ' || quote_literal(t.tenant),
       'j.' || quote_ident(v_column) || ' = ' || quote_literal(v.value)) as text
-    from (select jsonb_array_elements_text(p_wanted -> 'tenants')
-          union all select null where not p_wanted ? 'tenants') as t (tenant)
-    cross join (select jsonb_array_elements_text(p_wanted -> 'values')
+    from (select jsonb_array_elements_text(p_query -> 'tenants')
+          union all select null where not p_query ? 'tenants') as t (tenant)
+    cross join (select jsonb_array_elements_text(p_query -> 'values')
                 union all select null where v_column is null) as v (value)
   loop
-    v_places := v_places
-      || case when 'queued' = any (v_statuses) then posthouse.search_queued_sql(v_scope.text, v_scope.tenant, p_wanted) end
-      || case when 'running' = any (v_statuses) then posthouse.search_table_sql('running', v_scope.text, null, p_wanted) end
-      || posthouse.search_finished_sql(v_scope.text, v_ended, p_wanted);
+    v_parts := v_parts
+      || case when 'queued' = any (v_statuses) then posthouse.search_queued_sql(v_scope.text, v_scope.tenant, p_query) end
+      || case when 'running' = any (v_statuses) then posthouse.search_table_sql('running', v_scope.text, null, p_query) end
+      || posthouse.search_finished_sql(v_scope.text, v_ended, p_query);
   end loop;
-  return nullif(array_to_string(v_places, ' union all '), '');
+  return nullif(array_to_string(v_parts, ' union all '), '');
 end $$;
 
 -- Ids of jobs that fit, below p_below, the newest first and up to p_limit. It reads windows of jobs that grow from one
--- to the next, and stops after p_most jobs or p_seconds. looked_to: everything above this id was searched; null:
+-- to the next, and stops after p_max_scanned jobs or p_seconds. looked_to: everything above this id was searched; null:
 -- nothing is left below.
 create or replace function posthouse.search_jobs(
-  p_wanted jsonb, p_below uuid, p_limit integer, p_most integer, p_seconds double precision,
+  p_query jsonb, p_below uuid, p_limit integer, p_max_scanned integer, p_seconds double precision,
   out ids uuid[], out looked_to uuid)
 language plpgsql stable
 set jit = off  -- compiling would take longer than the query
@@ -161,7 +161,7 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
 declare
-  v_places text := posthouse.search_sql(p_wanted);
+  v_parts text := posthouse.search_sql(p_query);
   v_until timestamptz := clock_timestamp() + make_interval(secs => p_seconds);
   v_window integer := least(greatest(p_limit, 250), 20000);
   v_looked integer := 0;
@@ -170,15 +170,15 @@ declare
   v_found uuid[];
 begin
   ids := '{}';
-  if v_places is null then
+  if v_parts is null then
     return;
   end if;
-  looked_to := least(p_below, (p_wanted ->> 'below')::uuid);
-  while cardinality(ids) < p_limit and v_looked < p_most and clock_timestamp() < v_until loop
+  looked_to := least(p_below, (p_query ->> 'below')::uuid);
+  while cardinality(ids) < p_limit and v_looked < p_max_scanned and clock_timestamp() < v_until loop
     execute format(
       'select coalesce(array_agg(r.id order by r.id desc) filter (where r.fits), ''{}''), count(*),
          (array_agg(r.id order by r.id))[1]
-       from (select p.* from (%s) as p order by p.id desc limit $2) as r', v_places)
+       from (select p.* from (%s) as p order by p.id desc limit $2) as r', v_parts)
     into v_found, v_met, v_last using looked_to, v_window;
     if cardinality(ids) + cardinality(v_found) > p_limit then
       ids := ids || v_found[: p_limit - cardinality(ids)];

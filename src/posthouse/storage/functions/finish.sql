@@ -1,4 +1,4 @@
--- Finish: every way out of running. All functions check the token, and return which reports landed.
+-- Finish: every way out of running. All functions check the token, and return which reports stored.
 
 -- Rows of running are found by `id = any (...)` and then compared with the reports by a hashed subplan (`is true` keeps
 -- the planner from making a join of it). A join may be planned from the wrong side: while an old transaction pins the
@@ -6,24 +6,24 @@
 -- jobs.
 
 -- Success, the common case: one statement for the whole batch. A job whose cancellation was requested while it ran ends
--- as canceled, regardless of what its handler returned. Returns the ids whose lease was lost; a report that landed in
+-- as canceled, regardless of what its handler returned. Returns the ids whose lease was lost; a report that stored in
 -- an earlier call, whose reply was lost, is not among them.
 create or replace function posthouse.succeed(
   p_ids uuid[], p_tokens uuid[], p_results jsonb[], p_outputs jsonb[] default null
 ) returns uuid[]
 language plpgsql as $$
 declare
-  v_landed record;
+  v_stored record;
 begin
-  select l.* into v_landed from posthouse.land(p_ids, p_tokens, p_results, p_outputs) as l;
-  perform posthouse.release_slots(v_landed.slots);
-  return v_landed.lost;
+  select l.* into v_stored from posthouse.finish_succeeded(p_ids, p_tokens, p_results, p_outputs) as l;
+  perform posthouse.release_slots(v_stored.slots);
+  return v_stored.lost;
 end $$;
 
 -- Like succeed, but returns the slots that the jobs held instead of releasing them: the caller releases them last (see
 -- functions/limits.sql).
-create or replace function posthouse.land(
-  p_ids uuid[], p_tokens uuid[], p_results jsonb[], p_outputs jsonb[], out lost uuid[], out slots text)
+create or replace function posthouse.finish_succeeded(
+  p_ids uuid[], p_tokens uuid[], p_results jsonb[], p_outputs jsonb[], out lost uuid[], out slots jsonb)
 language plpgsql as $$
 declare
   v_moved record;
@@ -31,11 +31,11 @@ begin
   select m.* into v_moved from posthouse.move_succeeded(p_ids, p_tokens, p_results, p_outputs) as m;
   slots := v_moved.slots;
   lost := '{}';
-  if v_moved.landed <> '{}' then
-    perform posthouse.after_finish(v_moved.landed, v_moved.statuses, v_moved.keyed);
+  if v_moved.stored <> '{}' then
+    perform posthouse.after_finish(v_moved.stored, v_moved.statuses, v_moved.keyed);
   end if;
-  if cardinality(v_moved.landed) < cardinality(p_ids) then
-    lost := posthouse.lost_leases(p_ids, p_tokens, v_moved.landed, v_moved.tokens);
+  if cardinality(v_moved.stored) < cardinality(p_ids) then
+    lost := posthouse.lost_leases(p_ids, p_tokens, v_moved.stored, v_moved.tokens);
   end if;
 end $$;
 
@@ -44,7 +44,7 @@ end $$;
 -- report.
 create or replace function posthouse.move_succeeded(
   p_ids uuid[], p_tokens uuid[], p_results jsonb[], p_outputs jsonb[],
-  out landed uuid[], out tokens uuid[], out statuses text[], out keyed boolean, out slots text)
+  out stored uuid[], out tokens uuid[], out statuses text[], out keyed boolean, out slots jsonb)
 language plpgsql
 set enable_seqscan = off
 set jit = off
@@ -63,7 +63,7 @@ begin
       @job r
         progress_percent :=
           case when r.cancel_requested_at is null and r.progress_percent is not null then 100 else r.progress_percent end
-      @, @attempt r@
+      @, @attempt r@, r.slots
   ), kept as (
     insert into posthouse.history as h (@job@, @attempt@, result, finished_at, status, outcome, output)
     select @job done@, @attempt done@, report.result, v_now,
@@ -72,24 +72,25 @@ begin
            report.output
     from done left join unnest(p_ids, p_tokens, p_results, p_outputs) as report (id, token, result, output)
       on report.id = done.id and report.token = done.token
-    returning h.id, h.token, h.status, h.dedupe_key, array_to_string(h.slots, E'\x1e') as slots
+    returning h.id, h.token, h.status, h.dedupe_key
   )
   select coalesce(array_agg(kept.id), '{}'), array_agg(kept.token), array_agg(kept.status), count(kept.dedupe_key) > 0,
-         string_agg(kept.slots, E'\x1e')
-  into landed, tokens, statuses, keyed, slots
+         (select jsonb_object_agg(h.slots, h.jobs) from (
+           select done.slots, count(*) as jobs from done where done.slots is not null group by done.slots) as h)
+  into stored, tokens, statuses, keyed, slots
   from kept;
 end $$;
 
--- The reports that landed neither now nor in an earlier call with the same token. An attempt that was recorded as lost
--- was not reported by its holder. Attempts are compared, not jobs: of two attempts at one job in one call, one can land
--- and the other be lost.
-create or replace function posthouse.lost_leases(p_ids uuid[], p_tokens uuid[], p_landed uuid[], p_landed_tokens uuid[])
+-- The reports that stored neither now nor in an earlier call with the same token. An attempt that was recorded as lost
+-- was not reported by its holder. Attempts are compared, not jobs: of two attempts at one job in one call, one can be
+-- stored and the other be lost.
+create or replace function posthouse.lost_leases(p_ids uuid[], p_tokens uuid[], p_stored uuid[], p_stored_tokens uuid[])
 returns uuid[]
 language sql stable as $$
   select coalesce(array_agg(report.id), '{}')
   from unnest(p_ids, p_tokens) as report (id, token)
-  where not exists (select from unnest(p_landed, p_landed_tokens) as landed (id, token)
-                    where landed.id = report.id and landed.token = report.token)
+  where not exists (select from unnest(p_stored, p_stored_tokens) as stored (id, token)
+                    where stored.id = report.id and stored.token = report.token)
     and not exists (select from posthouse.history as h
                     where h.id = report.id and h.token = report.token and h.outcome <> 'lost')
     and not exists (select from posthouse.past_attempts as a
@@ -120,17 +121,17 @@ begin
   if v_moved.ended is not null then
     perform posthouse.after_finish(v_moved.ended, v_moved.statuses);
   end if;
-  if coalesce(cardinality(v_moved.ended), 0) < cardinality(v_moved.landed) then
-    perform posthouse.reset_progress(v_moved.landed);
+  if coalesce(cardinality(v_moved.ended), 0) < cardinality(v_moved.stored) then
+    perform posthouse.reset_progress(v_moved.stored);
   end if;
   if 0 >= any (p_delays) then
     perform posthouse.promote();
   end if;
   perform posthouse.release_slots(v_moved.slots);
-  if cardinality(v_moved.landed) = cardinality(p_ids) then
+  if cardinality(v_moved.stored) = cardinality(p_ids) then
     return '{}';
   end if;
-  return posthouse.lost_leases(p_ids, p_tokens, v_moved.landed, v_moved.tokens);
+  return posthouse.lost_leases(p_ids, p_tokens, v_moved.stored, v_moved.tokens);
 end $$;
 
 -- Moves settled jobs out of running, and nothing else, as move_succeeded does. Failures are counted in the same
@@ -139,7 +140,7 @@ end $$;
 create or replace function posthouse.move_settled(
   p_ids uuid[], p_tokens uuid[], p_events text[], p_outcomes text[], p_delays double precision[],
   p_errors jsonb[], p_outputs jsonb[],
-  out landed uuid[], out tokens uuid[], out ended uuid[], out statuses text[], out slots text)
+  out stored uuid[], out tokens uuid[], out ended uuid[], out statuses text[], out slots jsonb)
 language plpgsql
 set enable_seqscan = off
 set jit = off
@@ -174,12 +175,12 @@ begin
     from judged join posthouse.transitions as t on t.event = judged.event and t.from_status = 'running'
   ), ended as (
     insert into posthouse.history (
-      @job@, @attempt -slots -progress_at@, finished_at, status, outcome, error, output)
+      @job@, @attempt@, finished_at, status, outcome, error, output)
     select
       @job
         crashes := crashes + crash
         last_error := coalesce(error_text, last_error)
-      @, @attempt -slots -progress_at@, v_now, to_status,
+      @, @attempt@, v_now, to_status,
       case when event = 'cancel' then 'canceled' else outcome end, error, output
     from ruled where to_status <> 'queued'
     returning id, status
@@ -203,9 +204,9 @@ begin
       from ruled
       where outcome in ('failed', 'timeout', 'crashed', 'lost') and event <> 'cancel' and error is not null
       group by 1, 2, 3
-    ) as faults
+    ) as failures
   ), parked as (
-    insert into posthouse.waiting (@job@, turn, due_at)
+    insert into posthouse.waiting (@job@, rank, due_at)
     select
       @job
         scheduled_for := v_now + make_interval(secs => coalesce(delay, 0))
@@ -227,8 +228,9 @@ begin
     from ruled where to_status = 'queued'
   )
   select l.ids, l.tokens, (select array_agg(id) from ended), (select array_agg(status) from ended),
-         (select string_agg(array_to_string(gone.slots, E'\x1e'), E'\x1e') from gone)
-  into landed, tokens, ended, statuses, slots
+         (select jsonb_object_agg(h.slots, h.jobs) from (
+           select gone.slots, count(*) as jobs from gone where gone.slots is not null group by gone.slots) as h)
+  into stored, tokens, ended, statuses, slots
   from (select coalesce(array_agg(id), '{}'), array_agg(token) from ruled) as l (ids, tokens);
 end $$;
 
@@ -245,18 +247,18 @@ declare
       on r.id = report.id and r.token = report.token
     where r.cancel_requested_at is null
     order by r.id for update of r);
-  v_landed record;
+  v_stored record;
 begin
-  select l.* into v_landed from posthouse.land(p_ids, p_tokens, p_results, p_outputs) as l;
+  select l.* into v_stored from posthouse.finish_succeeded(p_ids, p_tokens, p_results, p_outputs) as l;
   perform posthouse.enqueue_many(f.jobs)
   from unnest(p_followups) with ordinality as f (jobs, nth)
   where f.nth = any (v_held) and f.jobs is not null;
-  perform posthouse.release_slots(v_landed.slots);
-  return v_landed.lost;
+  perform posthouse.release_slots(v_stored.slots);
+  return v_stored.lost;
 end $$;
 
 -- Success inside the handler's own transaction. Returns succeeded; otherwise the caller must roll back: lost (also if
--- an earlier call landed, as the handler's writes would be made twice) or canceled.
+-- an earlier call stored, as the handler's writes would be made twice) or canceled.
 create or replace function posthouse.complete(p_id uuid, p_token uuid, p_result jsonb, p_followups jsonb)
 returns text
 language plpgsql as $$

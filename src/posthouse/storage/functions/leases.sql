@@ -6,18 +6,18 @@
 -- another worker.
 create or replace function posthouse.register(
   p_id uuid, p_name text, p_hostname text, p_pid integer, p_version text, p_queues text[],
-  p_kinds text[], p_concurrency integer, p_capabilities jsonb, p_metadata jsonb,
-  p_offers text[] default '{}', p_key text default null, p_only_tenant text default null,
+  p_kinds text[], p_concurrency integer, p_capability_details jsonb, p_metadata jsonb,
+  p_capabilities text[] default '{}', p_key text default null, p_only_tenant text default null,
   p_only_queues text[] default null, p_offline_after interval default '5 minutes', p_code text default null
 ) returns integer
 language sql as $$
   with known as (
     insert into posthouse.workers (
-      id, name, hostname, pid, version, queues, kinds, concurrency, capabilities, metadata, offers, key,
+      id, name, hostname, pid, version, queues, kinds, concurrency, capability_details, metadata, capabilities, key,
       only_tenant, only_queues, offline_after, code, started_at, heartbeat_at, disabled_at)
     values (
-      p_id, p_name, p_hostname, p_pid, p_version, p_queues, p_kinds, p_concurrency, p_capabilities,
-      p_metadata, p_offers, p_key, p_only_tenant, p_only_queues, p_offline_after,
+      p_id, p_name, p_hostname, p_pid, p_version, p_queues, p_kinds, p_concurrency, p_capability_details,
+      p_metadata, p_capabilities, p_key, p_only_tenant, p_only_queues, p_offline_after,
       coalesce(nullif(p_code, ''), p_id::text), posthouse.now(), posthouse.now(),
       (select w.disabled_at from posthouse.workers as w
        where w.name = p_name and p_name <> concat(p_hostname, ':', p_pid) order by w.started_at desc limit 1))
@@ -33,7 +33,7 @@ language sql as $$
 $$;
 
 -- Takes the worker's liveness lock in this session: Postgres releases it when the process dies.
-create or replace function posthouse.watch(p_worker uuid) returns void
+create or replace function posthouse.take_liveness_lock(p_worker uuid) returns void
 language plpgsql as $$
 declare
   v_number integer;
@@ -69,7 +69,7 @@ begin
   set heartbeat_at = v_now, lease = p_lease, missing_since = null,
       stopped_at = case when w.lost_at is null then w.stopped_at end
   where w.id = p_worker
-  returning w.drain_asked_at is not null into v_drain;
+  returning w.drain_requested_at is not null into v_drain;
   if v_drain then
     return query select p_worker, 'drain'::text;
   end if;
@@ -321,7 +321,7 @@ end $$;
 create or replace function posthouse.last_served(p_queue text, p_kind text, p_tenant text, p_requires text[]) returns timestamptz
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select max(coalesce(w.stopped_at, 'infinity')) from posthouse.workers as w
-  where p_queue = any (w.queues) and p_kind = any (w.kinds) and posthouse.meets(p_requires, w.offers, w.code)
+  where p_queue = any (w.queues) and p_kind = any (w.kinds) and posthouse.meets(p_requires, w.capabilities, w.code)
     and (w.only_tenant is null or w.only_tenant = p_tenant) and (w.only_queues is null or p_queue = any (w.only_queues))
 $$;
 
@@ -343,7 +343,7 @@ declare
   v_ids uuid[] := array(
     select r.id from (
       select distinct l.lane from posthouse.lanes as l
-      where l.requires <> coalesce(posthouse.without_marks(l.requires), '{}')
+      where l.requires <> coalesce(posthouse.without_code_exclusions(l.requires), '{}')
         and coalesce(posthouse.last_served(l.queue, l.kind, l.tenant_id, l.requires), '-infinity') <= v_before) as l
     cross join lateral (
       select r.id, r.generation from posthouse.ready as r where r.lane = l.lane order by r.position limit p_limit) as r

@@ -65,19 +65,17 @@ begin
   from (
     select coalesce(s.tokens, 'infinity') as tokens,
            case when s.slot is null then 0 else coalesce(l.max_running - s.in_use, 2147483647) end as free
-    from unnest(v_held.slots) with ordinality as u (slot, place)
+    from unnest(v_held.slots) with ordinality as u (slot, ordinal)
     left join posthouse.limit_slots as s on s.slot = u.slot
     left join posthouse.limits as l on l.name = s.limit_name
-    order by u.place) as h;
-  select array_agg(h.lane), array_agg(h.fits) into v_held.limited, v_held.fits
+    order by u.ordinal) as h;
+  select array_agg(h.lane), array_agg(h.fits), array_agg(h.joined) into v_held.limited, v_held.fits, v_held.joined
   from (
-    select u.lane, greatest(0, floor(min(least(u.free, u.tokens / nullif(u.cost, 0), 2147483647))))::integer as fits
-    from unnest(v_held.lanes, v_held.costs, v_held.free, v_held.tokens) as u (lane, cost, free, tokens)
+    select u.lane, string_agg(u.slot, E'\x1e') as joined,
+           greatest(0, floor(min(least(u.free, u.tokens / nullif(u.cost, 0), 2147483647))))::integer as fits
+    from unnest(v_held.lanes, v_held.slots, v_held.costs, v_held.free, v_held.tokens)
+      as u (lane, slot, cost, free, tokens)
     group by u.lane) as h;
-  v_held.by_lane := (
-    select jsonb_object_agg(h.lane, h.slots) from (
-      select u.lane, array_agg(u.slot)::text as slots from unnest(v_held.lanes, v_held.slots) as u (lane, slot)
-      group by u.lane) as h);
   return v_held;
 end $$;
 
@@ -97,49 +95,54 @@ begin
     p_chosen := array(
       select f.lane
       from (
-        select c.lane, c.place, h.free, h.tokens,
-               row_number() over (partition by h.slot order by c.place) as nth,
-               sum(h.cost) over (partition by h.slot order by c.place) as spent
-        from unnest(p_chosen) with ordinality as c (lane, place)
+        select c.lane, c.ordinal, h.free, h.tokens,
+               row_number() over (partition by h.slot order by c.ordinal) as nth,
+               sum(h.cost) over (partition by h.slot order by c.ordinal) as spent
+        from unnest(p_chosen) with ordinality as c (lane, ordinal)
         left join unnest(p_held.lanes, p_held.slots, p_held.costs, p_held.free, p_held.tokens)
           as h (lane, slot, cost, free, tokens) on h.lane = c.lane and h.slot = v_slots[v_place]) as f
       where f.free is null or (f.nth <= f.free and f.spent <= f.tokens)
-      order by f.place);
+      order by f.ordinal);
   end loop;
   return p_chosen;
 end $$;
 
--- Adds the rows that a claim started to their slots; p_started has one lane for each row.
-create or replace function posthouse.acquire_slots(p_started bigint[], p_held posthouse.slot_budget) returns void
+-- Adds the jobs that a claim started in each lane to their slots.
+create or replace function posthouse.acquire_slots(p_lanes bigint[], p_jobs integer[], p_held posthouse.slot_budget)
+returns void
 language sql as $$
   update posthouse.limit_slots as s
   set in_use = s.in_use + u.jobs, tokens = s.tokens - u.cost
-  from (select h.slot, sum(h.cost) as cost, count(*) as jobs
-        from unnest(p_started) as c (lane)
+  from (select h.slot, sum(h.cost * c.jobs) as cost, sum(c.jobs) as jobs
+        from unnest(p_lanes, p_jobs) as c (lane, jobs)
         join unnest(p_held.lanes, p_held.slots, p_held.costs) as h (lane, slot, cost) on h.lane = c.lane
         group by h.slot) as u
   where s.slot = u.slot
 $$;
 
--- Subtracts ended leases from their slots, and wakes the workers of queues that a full slot blocked. p_slots: the slots
--- as the moves out of running return them, separated by the character 0x1E.
-create or replace function posthouse.release_slots(p_slots text) returns void
+-- Subtracts ended leases from their slots, and wakes the workers of queues that a full slot blocked. p_slots: the number
+-- of jobs for each value of running.slots among them.
+create or replace function posthouse.release_slots(p_slots jsonb) returns void
 language plpgsql as $$
 declare
-  v_slots text[] := string_to_array(p_slots, E'\x1e');
+  v_slots text[];
+  v_jobs integer[];
   v_full text[];
 begin
   if p_slots is null then
     return;
   end if;
+  select array_agg(h.slot), array_agg(h.jobs) into v_slots, v_jobs from (
+    select u.slot, sum(j.jobs::integer)::integer as jobs
+    from jsonb_each_text(p_slots) as j (slots, jobs) cross join unnest(string_to_array(j.slots, E'\x1e')) as u (slot)
+    group by u.slot) as h;
   v_full := array(
     select l.name from posthouse.limits as l join (
       select s.limit_name, s.in_use from posthouse.limit_slots as s
       where s.slot = any (v_slots) order by s.slot for update) as s on s.limit_name = l.name
     where s.in_use >= l.max_running);
-  update posthouse.limit_slots as s set in_use = s.in_use - f.n
-  from (select u.slot, count(*)::integer as n from unnest(v_slots) as u (slot) group by u.slot) as f
-  where s.slot = f.slot;
+  update posthouse.limit_slots as s set in_use = s.in_use - f.jobs
+  from unnest(v_slots, v_jobs) as f (slot, jobs) where s.slot = f.slot;
   if v_full <> '{}' then
     perform posthouse.wake(array(
       select distinct d.queue from posthouse.lanes as d join posthouse.limits as l on l.name = any (v_full)
@@ -190,7 +193,7 @@ begin
   insert into posthouse.limits select v_new.*;
   perform posthouse.recount(p_name);
   if (v_old.name is null or to_jsonb(v_old) - 'updated_at' <> to_jsonb(v_new) - 'updated_at') and p_actor is distinct from 'code' then
-    perform posthouse.note(p_actor, 'limit.set', null, p_name,
+    perform posthouse.write_audit(p_actor, 'limit.set', null, p_name,
       case when v_old.name is not null then to_jsonb(v_old) end, to_jsonb(v_new));
   end if;
   perform posthouse.wake(array(select distinct d.queue from posthouse.lanes as d));
@@ -206,11 +209,13 @@ create or replace function posthouse.recount(p_name text) returns void
 language plpgsql as $$
 begin
   update posthouse.running as r
-  set slots = nullif(array(
-    select u.slot from unnest(r.slots) as u (slot) where split_part(u.slot, E'\x1f', 1) <> p_name
-    union all
-    select posthouse.slot_of(l, r.queue, r.kind, r.tenant_id, r.limit_key) from posthouse.limits as l
-    where l.name = p_name and posthouse.slot_of(l, r.queue, r.kind, r.tenant_id, r.limit_key) is not null), '{}')
+  set slots = (
+    select string_agg(u.slot, E'\x1e') from (
+      select u.slot from unnest(string_to_array(r.slots, E'\x1e')) as u (slot)
+      where split_part(u.slot, E'\x1f', 1) <> p_name
+      union all
+      select posthouse.slot_of(l, r.queue, r.kind, r.tenant_id, r.limit_key) from posthouse.limits as l
+      where l.name = p_name) as u)
   from (select id from posthouse.running order by id for update) as held
   where r.id = held.id;
   perform from posthouse.limit_slots where limit_name = p_name order by slot for update;
@@ -218,7 +223,7 @@ begin
     and not exists (select from posthouse.limits as l where l.name = p_name and l.rate is not null);
   update posthouse.limit_slots as s set in_use = 0 where s.limit_name = p_name;
   insert into posthouse.limit_slots as s (slot, limit_name, in_use)
-  select u.slot, p_name, count(*) from posthouse.running as r cross join unnest(r.slots) as u (slot)
+  select u.slot, p_name, count(*) from posthouse.running as r cross join unnest(string_to_array(r.slots, E'\x1e')) as u (slot)
   where split_part(u.slot, E'\x1f', 1) = p_name group by u.slot
   on conflict (slot) do update set in_use = excluded.in_use;
 end $$;
@@ -293,7 +298,7 @@ begin
     return false;
   end if;
   perform posthouse.recount(p_name);
-  perform posthouse.note(p_actor, 'limit.remove', null, p_name, to_jsonb(v_old), null);
+  perform posthouse.write_audit(p_actor, 'limit.remove', null, p_name, to_jsonb(v_old), null);
   perform posthouse.wake(array(select distinct d.queue from posthouse.lanes as d));
   return true;
 end $$;
@@ -322,7 +327,7 @@ begin
   if not found then
     return false;
   end if;
-  perform posthouse.note(p_actor, 'queue.pause', null, p_name, '{"paused": false}', '{"paused": true}');
+  perform posthouse.write_audit(p_actor, 'queue.pause', null, p_name, '{"paused": false}', '{"paused": true}');
   return true;
 end $$;
 
@@ -337,7 +342,7 @@ begin
     return false;
   end if;
   update posthouse.queues set paused_at = null, paused_by = null where name = p_name;
-  perform posthouse.note(
+  perform posthouse.write_audit(
     p_actor, 'queue.resume', null, p_name,
     jsonb_build_object('paused', true, 'paused_at', v_old.paused_at, 'paused_by', v_old.paused_by),
     '{"paused": false}');
@@ -355,46 +360,4 @@ begin
   end if;
   perform from posthouse.tenants where id = p_tenant for update;
   return found;
-end $$;
-
-create or replace function posthouse.set_tenant_weight(p_tenant text, p_weight double precision, p_actor text default null)
-returns void
-language plpgsql as $$
-declare
-  v_old double precision;
-begin
-  if not posthouse.lock_tenant(p_tenant) then
-    raise exception 'tenant % does not exist', quote_literal(p_tenant)
-      using errcode = 'PH022', hint = 'Create it first: posthouse tenants create.';
-  end if;
-  select weight into v_old from posthouse.tenants where id = p_tenant;
-  if v_old = p_weight then
-    return;
-  end if;
-  update posthouse.tenants set weight = p_weight where id = p_tenant;
-  perform posthouse.note(p_actor, 'tenant.weight', p_tenant, p_tenant,
-    jsonb_build_object('weight', v_old), jsonb_build_object('weight', p_weight));
-end $$;
-
--- Sets how many days a tenant's jobs are kept; null: as in the general setting.
-create or replace function posthouse.set_tenant_retention(
-  p_tenant text, p_days double precision, p_actor text default null
-) returns void
-language plpgsql as $$
-declare
-  v_old double precision;
-begin
-  if not posthouse.lock_tenant(p_tenant) then
-    raise exception 'tenant % does not exist', quote_literal(p_tenant)
-      using errcode = 'PH022', hint = 'Create it first: posthouse tenants create.';
-  end if;
-  select retention_days into v_old from posthouse.tenants where id = p_tenant;
-  if v_old is not distinct from p_days then
-    return;
-  end if;
-  update posthouse.tenants set retention_days = p_days where id = p_tenant;
-  -- The record of which tenants' rows were deleted from which partitions is no longer valid.
-  delete from posthouse.purged where tenant_id in (p_tenant, '');
-  perform posthouse.note(p_actor, 'tenant.retention', p_tenant, p_tenant,
-    jsonb_build_object('retention_days', v_old), jsonb_build_object('retention_days', p_days));
 end $$;

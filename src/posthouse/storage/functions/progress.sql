@@ -21,19 +21,19 @@ create or replace function posthouse.upsert_artifact(
 ) returns void
 language sql as $$
   insert into posthouse.artifacts as a (
-    job_id, created_at, size, generation, attempt, tenant_id, name, content_type, sha256, place)
+    job_id, created_at, size, generation, attempt, tenant_id, name, content_type, sha256, blob_key)
   values (p_id, posthouse.now(), (p_file ->> 'size')::bigint, p_generation, p_attempt, p_tenant, p_file ->> 'name',
           p_file ->> 'content_type', decode(p_file ->> 'sha256', 'hex'), p_file ->> 'place')
   on conflict (job_id, name) do update set
     created_at = excluded.created_at, size = excluded.size, generation = excluded.generation,
     attempt = excluded.attempt, content_type = excluded.content_type, sha256 = excluded.sha256,
-    place = excluded.place
+    blob_key = excluded.blob_key
 $$;
 
 -- Records a file of a running job, whose bytes are already stored. A file with the same name is replaced. Returns false
 -- if the lease is lost; the bytes then belong to no artifact.
 create or replace function posthouse.save_artifact(
-  p_id uuid, p_token uuid, p_name text, p_place text, p_size bigint, p_sha256 bytea, p_type text
+  p_id uuid, p_token uuid, p_name text, p_blob_key text, p_size bigint, p_sha256 bytea, p_type text
 ) returns boolean
 language plpgsql as $$
 declare
@@ -44,7 +44,26 @@ begin
     return false;
   end if;
   perform posthouse.upsert_artifact(p_id, v_job.tenant_id, v_job.generation, v_job.attempt_count, jsonb_build_object(
-    'name', p_name, 'place', p_place, 'size', p_size, 'sha256', encode(p_sha256, 'hex'), 'content_type', p_type));
+    'name', p_name, 'place', p_blob_key, 'size', p_size, 'sha256', encode(p_sha256, 'hex'), 'content_type', p_type));
+  return true;
+end $$;
+
+-- Attaches a file, whose bytes are already stored, to a queued job, for its handler to fetch. A file with the same name
+-- is replaced. Returns false if there is no such job or it has started.
+create or replace function posthouse.attach(p_file jsonb) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_tenant text := posthouse.tenant();
+  v_job record;
+begin
+  select j.id, j.tenant_id, j.generation, j.attempt_count into v_job from posthouse.jobs as j
+  where j.id = (p_file ->> 'job_id')::uuid and j.status = 'queued' and (v_tenant is null or j.tenant_id = v_tenant);
+  if not found then
+    return false;
+  elsif not starts_with(p_file ->> 'place', v_job.id || '/') then  -- otherwise it could be a file of another tenant's job
+    raise insufficient_privilege using message = 'the artifact must be stored under the key of its job';
+  end if;
+  perform posthouse.upsert_artifact(v_job.id, v_job.tenant_id, v_job.generation, v_job.attempt_count, p_file);
   return true;
 end $$;
 
@@ -62,7 +81,7 @@ $$;
 -- Stores reports of many running jobs at once: progress and changes of parts. Each report extends the lease of its job.
 -- p_reports: [{id, token, percent, step, message, derive, parts: [{name, status, restart, percent, done, total, weight,
 -- message, error, result}]}]; omitted fields keep their value. derive: compute the percentage from the parts. Returns
--- the reports that did not land: lost, or busy (another transaction has the row locked; try again).
+-- the reports that were not stored: lost, or busy (another transaction has the row locked; try again).
 create or replace function posthouse.report(p_reports jsonb, p_lease interval)
 returns table (id uuid, verdict text)
 language plpgsql as $$

@@ -1,4 +1,6 @@
--- The histogram bucket of a time; bucket 0 holds all times up to 0.1 ms. posthouse.core.histogram has the inverse. Not
+-- Statistics: samples of each minute, totals, and the jobs that finished recently.
+
+-- The histogram bucket of a time; bucket 0 holds all times up to 0.1 ms. posthouse.insights.stats has the inverse. Not
 -- declared strict: then it would not be inlined, and cost 30 times as much.
 create or replace function posthouse.bucket(p_seconds double precision) returns smallint
 language sql immutable parallel safe as $$
@@ -157,10 +159,10 @@ begin
   return v_rows;
 end $$;
 
--- The percentage of a table's pages to read, so that it is at most p_most pages.
-create or replace function posthouse.table_sample_percent(p_table regclass, p_most integer) returns real
+-- The percentage of a table's pages to read, so that it is at most p_max_pages pages.
+create or replace function posthouse.table_sample_percent(p_table regclass, p_max_pages integer) returns real
 language sql stable as $$
-  select least(100, 100.0 * p_most / greatest(pg_relation_size(p_table) / 8192, 1))::real
+  select least(100, 100.0 * p_max_pages / greatest(pg_relation_size(p_table) / 8192, 1))::real
 $$;
 
 -- Whether a transaction that began before this time is still open: its writes of that time are not visible yet. True
@@ -175,12 +177,12 @@ language sql stable as $$
 $$;
 
 -- Samples the minutes that have ended and were not sampled yet, p_lag after their end, and once more those that may
--- have missed late commits; no minutes older than p_most. One caller at a time: a concurrent call returns 0. At most
+-- have missed late commits; no minutes older than p_max_age. One caller at a time: a concurrent call returns 0. At most
 -- p_pages pages of ready and of waiting are read: of larger tables, the backlog, and the arrivals that are still in it,
 -- are estimates. If more than p_times jobs ended in the previous minute, times are taken of about p_times; counts are
 -- exact in any case. Returns how many minutes were sampled.
 create or replace function posthouse.sample_due_minutes(
-  p_lag interval default '2 seconds', p_most interval default '1 hour', p_pages integer default 5000,
+  p_lag interval default '2 seconds', p_max_age interval default '1 hour', p_pages integer default 5000,
   p_times integer default 200000
 ) returns integer
 language plpgsql as $$
@@ -204,7 +206,7 @@ begin
   end if;
   perform posthouse.summarize_brin_indexes();
   v_from := greatest(least(v_next, (select min(m.minute) from posthouse.sampled_minutes as m where not m.sealed)),
-                     v_to - p_most);
+                     v_to - p_max_age);
   v_sealed := not posthouse.has_transaction_older_than(v_to);
   v_every := coalesce((
     select sum(s.ended) / p_times from posthouse.samples as s where s.minute = v_next - interval '1 minute'), 0) + 1;
@@ -215,7 +217,7 @@ begin
   insert into posthouse.sampled_minutes as m (minute, sealed, backlog, seconds)
   select minute, v_sealed, v_fresh and minute = v_to - interval '1 minute', date_part('epoch', clock_timestamp() - v_began)
   from generate_series(v_from, v_to - interval '1 minute', interval '1 minute') as minute
-  on conflict (minute) do update set looks = m.looks + 1, sealed = true, seconds = excluded.seconds;
+  on conflict (minute) do update set sample_count = m.sample_count + 1, sealed = true, seconds = excluded.seconds;
   update posthouse.sampled_minutes set sealed = true where not sealed and minute < v_from;
   perform posthouse.add_totals();
   return extract(epoch from v_to - v_from)::integer / 60;
@@ -299,4 +301,27 @@ begin
   delete from posthouse.sampled_minutes where minute < p_before and minute < (
     select max(m.minute) from posthouse.sampled_minutes as m);
   return v_gone;
+end $$;
+
+-- Ids in history (or past_attempts) with a finish time later than p_since, from the newest p_pages pages of each day.
+-- Both tables are append-only, so the newest rows are at the end, and no index is needed for this.
+create or replace function posthouse.recently_finished_ids(p_table text, p_since timestamptz, p_pages integer)
+returns table (id uuid, at timestamptz)
+language plpgsql stable as $$
+declare
+  v_day date;
+  v_part regclass;
+  v_page bigint;
+begin
+  for v_day in
+    select generate_series((p_since at time zone 'UTC')::date, (posthouse.now() at time zone 'UTC')::date, '1 day')
+  loop
+    v_part := coalesce(to_regclass('posthouse.' || posthouse.partition_name(p_table, v_day)),
+                       to_regclass('posthouse.' || p_table || '_default'));
+    v_page := greatest(0, pg_relation_size(v_part) / current_setting('block_size')::integer - p_pages);
+    return query execute format(
+      'select %I, finished_at from %s where ctid >= $1 and finished_at > $2',
+      case p_table when 'history' then 'id' else 'job_id' end, v_part)
+      using format('(%s,0)', v_page)::tid, p_since;
+  end loop;
 end $$;

@@ -112,12 +112,12 @@ begin
   end if;
   for v_run in
     select r.* from jsonb_to_recordset(p_runs) as r (
-      nominal_at timestamptz, through timestamptz, request jsonb, outcome text, reason text)
+      nominal_at timestamptz, missed_until timestamptz, request jsonb, outcome text, reason text)
     order by r.nominal_at
   loop
-    v_last := coalesce(v_run.through, v_run.nominal_at);
-    insert into posthouse.schedule_runs (trigger_id, nominal_at, at, through, tenant_id, outcome, reason)
-    values (t.id, v_run.nominal_at, v_now, v_run.through, t.tenant_id, coalesce(v_run.outcome, 'fired'), v_run.reason)
+    v_last := coalesce(v_run.missed_until, v_run.nominal_at);
+    insert into posthouse.schedule_runs (trigger_id, nominal_at, at, missed_until, tenant_id, outcome, reason)
+    values (t.id, v_run.nominal_at, v_now, v_run.missed_until, t.tenant_id, coalesce(v_run.outcome, 'fired'), v_run.reason)
     on conflict do nothing;
     continue when not found;  -- the clock was set back: this time was handled before
     if v_run.request is not null then
@@ -177,7 +177,7 @@ begin
       perform posthouse.emit(
         p_event ->> 'name', p_event -> 'context', t.tenant_id, (p_event ->> 'id')::uuid, p_event ->> 'subject',
         p_event ->> 'correlation_id', p_actor);
-      delete from posthouse.unmatched as u where u.event_id = (p_event ->> 'id')::uuid;
+      delete from posthouse.pending_events as p where p.event_id = (p_event ->> 'id')::uuid;
     end if;
     select * into v_event from posthouse.events as e
     where e.id = (p_event ->> 'id')::uuid and e.tenant_id = t.tenant_id;
@@ -187,12 +187,12 @@ begin
     outcome := 'fired';
     job_id := posthouse.new_id();
     perform posthouse.enqueue_many(jsonb_build_array(v_request || jsonb_build_object('id', job_id)));
-    insert into posthouse.matches (event_id, trigger_id, replay, event_at, at, tenant_id, outcome, job_id)
+    insert into posthouse.trigger_matches (event_id, trigger_id, replay, event_at, at, tenant_id, outcome, job_id)
     select v_event.id, t.id, coalesce(max(m.replay) + 1, 0), v_event.at, posthouse.now(), t.tenant_id, 'fired',
            fire_trigger.job_id
-    from posthouse.matches as m where m.event_id = v_event.id and m.event_at = v_event.at;
+    from posthouse.trigger_matches as m where m.event_id = v_event.id and m.event_at = v_event.at;
   end if;
-  perform posthouse.note(p_actor, 'trigger.fire', t.tenant_id, t.id::text, null, jsonb_strip_nulls(jsonb_build_object(
+  perform posthouse.write_audit(p_actor, 'trigger.fire', t.tenant_id, t.id::text, null, jsonb_strip_nulls(jsonb_build_object(
     'outcome', outcome, 'job_id', job_id, 'event_id', p_event ->> 'id')));
 end $$;
 

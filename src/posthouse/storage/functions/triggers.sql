@@ -2,7 +2,7 @@
 --
 -- An *event* records that something happened in an application, in the application's own transaction. A *trigger* is a
 -- tenant's rule: on this event, or at these times, create a job of that kind with this payload. Emitting stores the
--- event and a row in `unmatched`. A keeper reads these rows, fills in the payloads, and then writes jobs and matches
+-- event and a row in `pending_events`. A keeper reads these rows, fills in the payloads, and then writes jobs and matches
 -- and deletes the rows in one transaction: even after a crash each trigger creates exactly one job per event.
 
 -- Public. Emits an event. With an id of the caller it can be repeated: the event is stored once.
@@ -25,7 +25,7 @@ begin
   elsif jsonb_typeof(emit.context) is distinct from 'object' then
     raise exception 'event %: the context must be a JSON object', quote_literal(emit.event) using errcode = 'PH013';
   end if;
-  insert into posthouse.unmatched (event_id, at) values (v_id, v_now) on conflict do nothing;
+  insert into posthouse.pending_events (event_id, at) values (v_id, v_now) on conflict do nothing;
   v_noted := found;
   if not v_noted or emit.id is not null then
     select e.tenant_id into v_known from posthouse.events as e where e.id = v_id limit 1;
@@ -33,7 +33,7 @@ begin
   if v_known <> v_tenant then
     raise exception 'event id % already exists', v_id using errcode = 'PH013';
   elsif v_noted and v_known is not null then
-    delete from posthouse.unmatched as u where u.event_id = v_id;  -- the event was matched before
+    delete from posthouse.pending_events as p where p.event_id = v_id;  -- the event was matched before
   end if;
   if not v_noted or v_known is not null then
     return v_id;
@@ -57,7 +57,7 @@ create or replace function posthouse.lock_pending_events(p_limit integer)
 returns table (event jsonb, context text, triggers jsonb)
 language sql as $$
   with mine as materialized (
-    select u.* from posthouse.unmatched as u order by u.at, u.event_id limit p_limit for update skip locked
+    select u.* from posthouse.pending_events as u order by u.at, u.event_id limit p_limit for update skip locked
   )
   select
     jsonb_build_object(
@@ -68,26 +68,26 @@ language sql as $$
       select jsonb_agg(to_jsonb(t) order by t.id) from posthouse.triggers as t
       where t.tenant_id = e.tenant_id and t.type = 'event' and t.enabled
         and posthouse.event_name_matches(t.event_name, e.name)
-        and (m.wanted is null or t.id = any (m.wanted))), '[]')
+        and (m.trigger_ids is null or t.id = any (m.trigger_ids))), '[]')
   from mine as m left join posthouse.events as e on e.id = m.event_id and e.at = m.at
 $$;
 
 -- Checks whether a trigger has created a job with this payload within the dedupe window: returns that job, or null and
 -- records p_job for the window that starts now.
-create or replace function posthouse.acquire_trigger_dedupe(p_trigger uuid, p_content text, p_job uuid, p_window double precision)
+create or replace function posthouse.acquire_trigger_dedupe(p_trigger uuid, p_payload_digest text, p_job uuid, p_window double precision)
 returns uuid
 language plpgsql as $$
 declare
   v_now timestamptz := posthouse.now();
   v_job uuid;
 begin
-  insert into posthouse.trigger_marks as m (trigger_id, content, job_id, until)
-  values (p_trigger, p_content, p_job, v_now + make_interval(secs => p_window))
-  on conflict (trigger_id, content) do update set job_id = excluded.job_id, until = excluded.until
-    where m.until <= v_now;
+  insert into posthouse.trigger_dedupes as m (trigger_id, payload_digest, job_id, expires_at)
+  values (p_trigger, p_payload_digest, p_job, v_now + make_interval(secs => p_window))
+  on conflict (trigger_id, payload_digest) do update set job_id = excluded.job_id, expires_at = excluded.expires_at
+    where m.expires_at <= v_now;
   if not found then
-    select m.job_id into v_job from posthouse.trigger_marks as m
-    where m.trigger_id = p_trigger and m.content = p_content;
+    select m.job_id into v_job from posthouse.trigger_dedupes as m
+    where m.trigger_id = p_trigger and m.payload_digest = p_payload_digest;
   end if;
   return v_job;
 end $$;
@@ -124,7 +124,7 @@ end $$;
 
 -- Records the results for events that lock_pending_events returned: p_results holds an object for each event and
 -- trigger, with either a request for enqueue or an error. A job that the database rejects is an error of that match
--- alone. Results are processed in the order of triggers and contents, so that two keepers cannot deadlock.
+-- alone. Results are processed in the order of triggers and payload digests, so that two keepers cannot deadlock.
 create or replace function posthouse.record_matches(p_events uuid[], p_results jsonb)
 returns table (fired integer, deduped integer, errors integer)
 language plpgsql as $$
@@ -137,15 +137,15 @@ begin
   for v_result in
     select r.* from jsonb_to_recordset(p_results) as r (
       event_id uuid, trigger_id uuid, replay integer, event_at timestamptz, tenant_id text, request jsonb,
-      content text, dedupe_window double precision, error text)
-    order by r.trigger_id, r.content, r.event_at, r.event_id
+      payload_digest text, dedupe_window double precision, error text)
+    order by r.trigger_id, r.payload_digest, r.event_at, r.event_id
   loop
     v_job := posthouse.new_id();
     v_earlier := null;
     if v_result.error is null then
       begin
         if v_result.dedupe_window > 0 then
-          v_earlier := posthouse.acquire_trigger_dedupe(v_result.trigger_id, v_result.content, v_job, v_result.dedupe_window);
+          v_earlier := posthouse.acquire_trigger_dedupe(v_result.trigger_id, v_result.payload_digest, v_job, v_result.dedupe_window);
         end if;
         if v_earlier is null then
           perform posthouse.enqueue_many(jsonb_build_array(v_result.request || jsonb_build_object('id', v_job)));
@@ -157,7 +157,7 @@ begin
         v_result.error := sqlerrm;
       end;
     end if;
-    insert into posthouse.matches (event_id, trigger_id, replay, event_at, at, tenant_id, outcome, job_id, error)
+    insert into posthouse.trigger_matches (event_id, trigger_id, replay, event_at, at, tenant_id, outcome, job_id, error)
     values (
       v_result.event_id, v_result.trigger_id, v_result.replay, v_result.event_at, posthouse.now(), v_result.tenant_id,
       case when v_result.error is not null then 'error' when v_earlier is not null then 'deduped' else 'fired' end,
@@ -171,12 +171,12 @@ begin
       fired := fired + 1;
     end if;
   end loop;
-  delete from posthouse.unmatched where event_id = any (p_events);
+  delete from posthouse.pending_events where event_id = any (p_events);
   return next;
 end $$;
 
 -- Matches an event again, with all triggers or with the given ones. Returns false if there is no such event.
-create or replace function posthouse.replay_event(p_id uuid, p_wanted uuid[] default null, p_tenant text default null,
+create or replace function posthouse.replay_event(p_id uuid, p_trigger_ids uuid[] default null, p_tenant text default null,
                                        p_actor text default null) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -187,14 +187,14 @@ begin
   if not found then
     return false;
   end if;
-  insert into posthouse.unmatched (event_id, at, wanted) values (p_id, v_event.at, p_wanted) on conflict do nothing;
+  insert into posthouse.pending_events (event_id, at, trigger_ids) values (p_id, v_event.at, p_trigger_ids) on conflict do nothing;
   if found then  -- otherwise it will be matched anyway
     -- Counted after the insert: while the insert waited, an earlier replay may have ended.
-    update posthouse.unmatched as u
-    set replay = (select coalesce(max(m.replay), 0) + 1 from posthouse.matches as m where m.event_id = p_id)
+    update posthouse.pending_events as u
+    set replay = (select coalesce(max(m.replay), 0) + 1 from posthouse.trigger_matches as m where m.event_id = p_id)
     where u.event_id = p_id;
   end if;
-  perform posthouse.note(p_actor, 'event.replay', v_event.tenant_id, p_id::text, null, jsonb_build_object('triggers', p_wanted));
+  perform posthouse.write_audit(p_actor, 'event.replay', v_event.tenant_id, p_id::text, null, jsonb_build_object('triggers', p_trigger_ids));
   perform posthouse.wake(array['posthouse:events']);
   return true;
 end $$;
@@ -282,7 +282,7 @@ begin
   v_new.created_by := p_actor;
   v_new.created_at := posthouse.now();
   v_new := posthouse.write_trigger(null, v_new);
-  perform posthouse.note(p_actor, 'trigger.create', p_tenant, v_new.id::text, null, posthouse.trigger_state(v_new));
+  perform posthouse.write_audit(p_actor, 'trigger.create', p_tenant, v_new.id::text, null, posthouse.trigger_state(v_new));
   return v_new;
 end $$;
 
@@ -355,7 +355,7 @@ begin
     return v_old;
   end if;
   v_new := posthouse.write_trigger(v_old, v_new);
-  perform posthouse.note(p_actor,
+  perform posthouse.write_audit(p_actor,
     case when v_new.enabled = v_old.enabled then 'trigger.change'
          when v_new.enabled then 'trigger.enable' else 'trigger.disable' end,
     v_old.tenant_id, p_id::text, posthouse.trigger_state(v_old), posthouse.trigger_state(v_new));
@@ -375,7 +375,7 @@ begin
   if not found then
     return false;
   end if;
-  delete from posthouse.trigger_marks where trigger_id = p_id;
-  perform posthouse.note(p_actor, 'trigger.remove', v_old.tenant_id, p_id::text, posthouse.trigger_state(v_old), null);
+  delete from posthouse.trigger_dedupes where trigger_id = p_id;
+  perform posthouse.write_audit(p_actor, 'trigger.remove', v_old.tenant_id, p_id::text, posthouse.trigger_state(v_old), null);
   return true;
 end $$;

@@ -25,7 +25,7 @@ where s.hash = %(hash)s and s.expires_at > posthouse.now()
     where k.prefix = s.key_prefix and k.revoked_at is null
       and (k.expires_at is null or k.expires_at > posthouse.now())))
 
--- name: session_close
+-- name: session_delete
 -- Ends a session.
 delete from posthouse.sessions where hash = %(hash)s
 
@@ -48,7 +48,7 @@ where (%(actor)s::text is null or actor = %(actor)s::text)
 order by id desc
 limit %(limit)s
 
--- name: see_as
+-- name: tenant_transaction
 -- Restricts the rest of the transaction to the rows of one tenant (null: no restriction), and sets a statement timeout.
 -- The default random_page_cost assumes spinning disks and makes the planner read all of ready for the few jobs of a
 -- small tenant; recent rows are in memory, so it is capped at 1.1.

@@ -11,10 +11,10 @@ select
 from pg_class as c
 join pg_stat_all_tables as s on s.relid = c.oid
 where s.schemaname = 'posthouse'
-  and s.relname in ('ready', 'waiting', 'running', 'dedupes', 'blocks', 'order_tails', 'workers')
+  and s.relname in ('ready', 'waiting', 'running', 'dedupe_keys', 'job_dependencies', 'order_tails', 'workers')
 order by s.n_dead_tup desc
 
--- name: doctor_claims
+-- name: doctor_claimed_queues
 -- Queues from which a job was claimed recently. An attempt that started is still running, was recorded as a past
 -- attempt, or ended its job.
 select distinct queue
@@ -86,7 +86,7 @@ select
      where blockers = 0 and due_at < posthouse.now() - make_interval(secs => %(grace)s)
      limit %(limit)s) as late)::integer as overdue
 
--- name: doctor_leases
+-- name: doctor_expired_leases
 -- Expired leases whose jobs were not rescued.
 select
   r.id, r.kind, r.worker_id, w.name as worker_name,
@@ -97,7 +97,7 @@ where r.lease_expires_at < posthouse.now() - make_interval(secs => %(grace)s)
 order by r.lease_expires_at
 limit %(limit)s
 
--- name: doctor_lines
+-- name: doctor_waiting
 -- Jobs that could start, by queue, kind and required capabilities: since when the first one has waited, how many
 -- workers could claim them, and whether they are paused or limited. Reads only the head of each lane; jobs are counted
 -- up to a limit.
@@ -137,12 +137,12 @@ cross join lateral (
     select count(*) as running from posthouse.running as r where r.worker_id = w.id) as n
   where posthouse.accepts_jobs(w, %(offline_after)s)
     and line.queue = any (w.queues) and line.kind = any (w.kinds)
-    and coalesce(posthouse.meets(line.requires, w.offers, w.code), true)) as served
+    and coalesce(posthouse.meets(line.requires, w.capabilities, w.code), true)) as served
 order by line.since
 
--- name: doctor_partitions
+-- name: doctor_missing_partitions
 -- Partitions of the coming days that are missing.
-select distinct k.relation as table, date_trunc(k.span, d)::date as day
+select distinct k.relation as table, date_trunc(k.partition_interval, d)::date as day
 from posthouse.effective_retention_rules() as k
 cross join generate_series(
   (posthouse.now() at time zone 'UTC')::date::timestamp,
@@ -151,10 +151,10 @@ cross join generate_series(
 where k.relation in (select posthouse.partitioned_tables())
   and not exists (
     select from posthouse.partitions() as p
-    where p.relation = k.relation and p.partition = posthouse.partition_name(k.relation, d::date, k.span))
+    where p.relation = k.relation and p.partition = posthouse.partition_name(k.relation, d::date, k.partition_interval))
 order by day, k.relation
 
--- name: doctor_server
+-- name: doctor_version
 -- The Postgres version, and whether this user may see other sessions.
 select current_setting('server_version_num')::integer as number, current_setting('server_version') as version,
        pg_has_role('pg_read_all_stats', 'usage') as sees_all
@@ -168,6 +168,6 @@ select current_setting('jit')::boolean as jit,
        current_setting('random_page_cost')::double precision as random_page_cost,
        current_database() as database
 
--- name: doctor_patience
+-- name: doctor_timeout
 -- Sets the statement timeout of a check for its transaction.
 select set_config('statement_timeout', %(milliseconds)s::text, true)

@@ -1,6 +1,6 @@
 -- Enqueuing jobs and emitting events.
 
--- name: bulk_start
+-- name: bulk_prepare
 -- What a bulk enqueue needs to know: whether it may COPY into ready, the current time (in microseconds since 2000, the
 -- format of COPY), and the defaults of its kinds.
 select not row_security_active('posthouse.ready'),
@@ -8,7 +8,7 @@ select not row_security_active('posthouse.ready'),
   d.key, jsonb_build_object(
     'queue', d.queue, 'priority', d.priority, 'max_attempts', d.max_attempts,
     'timeout_seconds', d.timeout_seconds, 'requires', d.requires, 'prefers', d.prefers, 'by', d.limits ->> 'by',
-    'kind', case when d.active then d.key else posthouse.refuse_inactive(d.key) end))
+    'kind', case when d.active then d.key else posthouse.raise_inactive(d.key) end))
   filter (where d.key is not null)
 from (select) as one
 left join posthouse.definitions as d on d.key = any (%s)
@@ -18,7 +18,7 @@ left join posthouse.definitions as d on d.key = any (%s)
 copy posthouse.ready (@plain@)
 from stdin (format binary)
 
--- name: stage_ready
+-- name: staging_create
 -- Creates a staging table for COPY, which is not possible into a table with row-level security. It is dropped at the
 -- end of the transaction.
 create temporary table posthouse_staged on commit drop as
@@ -26,26 +26,26 @@ select @plain@
 from posthouse.ready
 with no data
 
--- name: copy_staged
+-- name: staging_copy
 -- Stores plain jobs in bulk in the staging table.
 copy pg_temp.posthouse_staged from stdin (format binary)
 
--- name: staged_ready
+-- name: staging_insert
 -- Moves staged jobs into ready, in the order in which they were stored.
 insert into posthouse.ready (@plain@)
 select @plain@ from pg_temp.posthouse_staged order by ctid
 
--- name: unstage_ready
+-- name: staging_drop
 -- Drops the staging table, so that the transaction can create it again.
 drop table pg_temp.posthouse_staged
 
 -- name: open_lanes
 -- Inserts lanes from a JSON array, so that claims read them.
 select posthouse.open_lanes(array(
-  select (posthouse.lane_number(l.queue, l.kind, l.tenant_id, l.priority, l.turn, null, w.requires, w.prefers),
-          l.queue, l.kind, l.tenant_id, l.priority, l.turn, null, w.requires, w.prefers)::posthouse.lane
+  select (posthouse.lane_number(l.queue, l.kind, l.tenant_id, l.priority, l.rank, null, w.requires, w.prefers),
+          l.queue, l.kind, l.tenant_id, l.priority, l.rank, null, w.requires, w.prefers)::posthouse.lane
   from jsonb_to_recordset(%s::jsonb) as l (
-    queue text, kind text, tenant_id text, priority integer, turn smallint, requires text[], prefers text[])
+    queue text, kind text, tenant_id text, priority integer, rank smallint, requires text[], prefers text[])
   cross join lateral (select nullif(l.requires, '{}'), nullif(l.prefers, '{}')) as w (requires, prefers)))
 
 -- name: wake
@@ -59,14 +59,11 @@ insert into posthouse.undefined_jobs (kind, took, job_id) select %s, %s::text[],
 
 -- name: enqueue_one
 -- Enqueues one plain job.
-select posthouse.enqueue_one(
-  %(id)s, %(kind)s, %(payload)s::jsonb, %(tenant)s, %(queue)s, %(priority)s::integer, %(max_attempts)s::integer,
-  %(timeout)s::real, %(retry)s::jsonb, %(correlation_id)s, %(subject)s, %(source)s, %(source_ref)s,
-  %(created_by)s, %(parent_id)s)
+select posthouse.enqueue_one(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 
 -- name: enqueue_simple
 -- Enqueues one plain job without options.
-select posthouse.enqueue_one(%s, %s, %s::jsonb, %s)
+select posthouse.enqueue_one(%s, %s, %s, %s)
 
 -- name: enqueue_many
 -- Enqueues many jobs from one JSON array.

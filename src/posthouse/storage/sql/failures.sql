@@ -1,4 +1,4 @@
--- Failure groups and bulk changes.
+-- Failure groups, bulk changes and alerts.
 
 -- name: failures_list
 -- Failure groups, the latest first, each with its counts of the last hour in steps of five minutes, and of the last day
@@ -53,7 +53,7 @@ join steps as s using (tenant_id, kind, fingerprint)
 join hours as h using (tenant_id, kind, fingerprint)
 order by g.last_seen desc, g.tenant_id, g.kind, g.fingerprint
 
--- name: failure_error
+-- name: failure_latest_error
 -- The error of the latest attempt of a job that has this fingerprint.
 select error from (
   select a.error, a.finished_at from posthouse.past_attempts as a
@@ -77,21 +77,64 @@ limit %(limit)s
 -- name: bulk_changes_list
 -- Bulk changes, newest first; optionally the one with this id, or only those with this action.
 select
-  id, action, state, chosen, rate, stop_share, stop_after, total, retried, canceled, skipped, succeeded, failed,
+  id, action, state, criteria, rate, stop_share, stop_after, total, retried, canceled, skipped, succeeded, failed,
   created_at, created_by, starts_at, ended_at, reason
 from posthouse.bulk_changes
 where (%(id)s::uuid is null or id = %(id)s::uuid)
   and (%(action)s::text is null or action = %(action)s::text)
-  and (%(tenant)s::text is null or chosen ->> 'tenant' = %(tenant)s::text)
+  and (%(tenant)s::text is null or criteria ->> 'tenant' = %(tenant)s::text)
   and (%(before_at)s::timestamptz is null or (created_at, id) < (%(before_at)s::timestamptz, %(before_id)s::uuid))
 order by created_at desc, id desc
 limit %(limit)s
 
 -- name: bulk_change_count
 -- How many ended jobs a bulk retry with these criteria would retry now; counted up to a number.
-select count(*) from (select from posthouse.select_retriable_jobs(%(chosen)s::jsonb, posthouse.now()) limit %(most)s) as c
+select count(*) from (select from posthouse.select_retriable_jobs(%(criteria)s::jsonb, posthouse.now()) limit %(most)s) as c
 
 -- name: delete_old_failures
 -- Deletes failure groups and bulk changes without activity for a number of days.
 select posthouse.delete_old_failures(before) + posthouse.delete_old_bulk_changes(before)
 from (select posthouse.now() - make_interval(secs => %(days)s * 86400) as before) as b
+
+-- name: alerts_list
+-- Matching alerts, newest first, with the state of their deliveries.
+select
+  a.id, a.at, a.type, t.severity, a.tenant_id, a.subject, a.message, a.details, a.state, a.posted_at, a.suppressed_count,
+  coalesce((
+    select jsonb_agg(jsonb_build_object(
+      'destination', d.destination, 'job_id', d.job_id, 'state', d.state, 'error', d.error) order by d.destination)
+    from posthouse.alert_deliveries as d where d.alert_id = a.id), '[]') as deliveries
+from posthouse.alerts as a
+join posthouse.alert_types as t on t.type = a.type
+where (%(type)s::text is null or a.type = %(type)s::text)
+  and (%(tenant)s::text is null or a.tenant_id = %(tenant)s::text)
+  and (%(within)s::float8 is null or a.at >= posthouse.now() - make_interval(secs => %(within)s::float8))
+  and (%(before_at)s::timestamptz is null or (a.at, a.id) < (%(before_at)s::timestamptz, %(before_id)s::uuid))
+order by a.at desc, a.id desc
+limit %(limit)s
+
+-- name: alert_counts
+-- How many alerts of each type were raised and suppressed, and how many messages were sent or failed.
+select type, severity, raised, suppressed, sent, failed from posthouse.alert_types order by type
+
+-- name: alert_delivery
+-- The alert that a job delivers, and its destination.
+select d.destination, a.id, a.at, a.type, t.severity, a.tenant_id, a.subject, a.message, a.details, a.suppressed_count
+from posthouse.alert_deliveries as d
+join posthouse.alerts as a on a.id = d.alert_id
+join posthouse.alert_types as t on t.type = a.type
+where d.job_id = %(job_id)s
+
+-- name: system_queue_has_work
+-- Whether a queue has a ready job for a worker with these capabilities.
+select exists (
+  select from posthouse.lanes as l
+  where l.queue = %(queue)s and coalesce(l.requires <@ %(capabilities)s::text[], true)
+    and exists (select from posthouse.ready as r where r.lane = l.lane))
+
+-- name: alerts_post
+-- Posts new alerts, or holds them during the cool-down of their type and subject; returns the posted ones.
+select a.type, t.severity, a.tenant_id, a.subject, a.message, a.suppressed_count
+from posthouse.post_alerts(
+  %(types)s, %(destinations)s, make_interval(secs => %(cooldown)s), %(limit)s, %(attempts)s) as a
+join posthouse.alert_types as t on t.type = a.type

@@ -1,4 +1,4 @@
--- The data of one job: attempts, log lines, parts, steps, artifacts, follow-ups.
+-- The data of one job: attempts, log lines, parts, steps, artifacts, follow-ups; and the graph of its correlation.
 
 -- name: job_attempts
 -- The attempts of a job, first to last.
@@ -20,7 +20,7 @@ where job_id = %(id)s and (%(tenant)s::text is null or tenant_id = %(tenant)s::t
 order by sequence
 limit %(limit)s
 
--- name: job_log_end
+-- name: job_log_tail
 -- The last log lines of a job, or the last before a given line, first to last.
 select sequence, at, generation, attempt, stream, level, text
 from (
@@ -60,7 +60,7 @@ select name from posthouse.steps where job_id = %s order by ordinal
 
 -- name: artifacts_list
 -- The files of a job, by name; one of them if a name is given.
-select a.name, a.size, a.content_type, encode(a.sha256, 'hex') as sha256, a.created_at, a.generation, a.attempt, a.place
+select a.name, a.size, a.content_type, encode(a.sha256, 'hex') as sha256, a.created_at, a.generation, a.attempt, a.blob_key
 from posthouse.artifacts as a
 where a.job_id = %(id)s and (%(tenant)s::text is null or a.tenant_id = %(tenant)s::text)
   and (%(name)s::text is null or a.name = %(name)s::text)
@@ -68,7 +68,7 @@ order by a.name
 
 -- name: artifact_for_job
 -- An artifact of a running job, or of another job of its tenant, by the job's token.
-select a.name, a.size, a.content_type, encode(a.sha256, 'hex') as sha256, a.place
+select a.name, a.size, a.content_type, encode(a.sha256, 'hex') as sha256, a.blob_key
 from posthouse.running as r
 left join posthouse.artifacts as a
   on a.job_id = coalesce(%(of)s::uuid, r.id) and a.name = %(name)s and a.tenant_id = r.tenant_id
@@ -108,12 +108,55 @@ select id, kind, status, queued_at as created_at, started_at, finished_at
 from (
   select id, kind, status, queued_at, started_at, finished_at, parent_id from posthouse.jobs
   where correlation_id = %(correlation)s and tenant_id = %(tenant)s
-  order by id desc limit %(looked_at)s) as j
+  order by id desc limit %(max_scanned)s) as j
 where parent_id = %(id)s
 order by id
 limit %(most)s
 
--- name: job_dependencies_end
+-- name: job_dependencies_finished_at
 -- When the last of these jobs finished; null if one has not, or none is stored.
 select case when bool_and(finished_at is not null) then max(finished_at) end
 from posthouse.jobs where id = any (%(ids)s::uuid[])
+
+-- name: correlation_stages
+-- Progress of the jobs of a correlation, by kind.
+select j.kind, count(*) as jobs,
+       count(*) filter (where j.status = 'succeeded') as succeeded,
+       count(*) filter (where j.status in ('failed', 'dead_letter', 'canceled')) as unsuccessful,
+       sum(case when j.status = 'succeeded' then 1 else coalesce(j.progress_percent, 0) / 100 end)::float8 as done
+from posthouse.jobs as j
+where j.correlation_id = %(correlation_id)s
+group by j.kind
+order by min(j.queued_at), j.kind
+
+-- name: pipeline_stages
+-- Progress of the first jobs of a correlation, by kind.
+select j.kind, count(*) as jobs,
+       count(*) filter (where j.status = 'succeeded') as succeeded,
+       count(*) filter (where j.status in ('failed', 'dead_letter', 'canceled')) as unsuccessful,
+       sum(case when j.status = 'succeeded' then 1 else coalesce(j.progress_percent, 0) / 100 end)::float8 as done
+from (select kind, status, progress_percent, queued_at from posthouse.jobs
+      where correlation_id = %(correlation)s and tenant_id = %(tenant)s order by id limit %(most)s) as j
+group by j.kind
+order by min(j.queued_at), j.kind
+
+-- name: pipeline_of_correlation
+-- The first jobs of a correlation, with the columns of a graph.
+select id, kind, queue, status, job_table, subject, progress_percent, current_step, queued_at as created_at, started_at,
+       finished_at, attempt_count, max_attempts, last_error, parent_id, coalesce(depends_on, '{}') as depends_on
+from posthouse.jobs
+where correlation_id = %(correlation)s and tenant_id = %(tenant)s
+order by id
+limit %(most)s
+
+-- name: pipeline_of_ids
+-- Jobs by their ids, with the columns of a graph.
+select id, kind, queue, status, job_table, subject, progress_percent, current_step, queued_at as created_at, started_at,
+       finished_at, attempt_count, max_attempts, last_error, parent_id, coalesce(depends_on, '{}') as depends_on
+from posthouse.jobs
+where id = any (%(ids)s::uuid[]) and tenant_id = %(tenant)s
+order by id
+
+-- name: pipeline_dependents
+-- Jobs that depend on a job.
+select job_id as id from posthouse.job_dependencies where depends_on = %(id)s and not keeps_order order by job_id limit %(most)s

@@ -1,6 +1,6 @@
 -- The search of the list of jobs, and its suggestions.
 
--- name: filter_words
+-- name: search_known_words
 -- Which of these words are kinds or subjects.
 select
   w.word,
@@ -9,7 +9,7 @@ select
   exists (select from posthouse.jobs as j where j.subject = w.word) as subject
 from unnest(%(words)s::text[]) as w (word)
 
--- name: filter_names
+-- name: search_suggest_names
 -- Names for a field of a filter, each with a short description: from definitions, lanes, workers, tenants and failure
 -- groups.
 select value, coalesce(max(detail), '') as detail
@@ -32,7 +32,7 @@ group by value
 order by value
 limit %(limit)s
 
--- name: filter_samples
+-- name: search_sample_jobs
 -- Filterable fields of these jobs. Payloads stored separately are large and are left out.
 select j.subject, j.correlation_id as correlation, j.worker_id::text as worker, j.kind, j.queue,
   case when %(payloads)s then j.payload end as payload, d.schema::text as schema, coalesce(d.redact, '{}') as redact
@@ -45,7 +45,7 @@ left join posthouse.definitions as d on d.key = j.kind
 where j.id = any (%(ids)s::uuid[])
 order by j.id desc
 
--- name: job_marks
+-- name: job_redaction_rules
 -- The payload of a job as text, which the caller parses in a thread if it is large, and the schema and redaction paths
 -- of its kind.
 select j.payload::text as payload, d.schema::text as schema, coalesce(d.redact, '{}') as redact

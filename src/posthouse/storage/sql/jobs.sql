@@ -1,9 +1,53 @@
 -- Lists of jobs and single jobs, in every state.
 
+-- fragment: few_ready
+-- The ids of the ready jobs of a tenant by its lanes, and whether these are all of them.
+with few as materialized (
+  select coalesce(array_agg(f.id), '{}') as ids, count(*) <= %(few)s as all_of_them
+  from (
+    select r.id
+    from (select distinct lane from posthouse.lanes
+          where tenant_id = %(tenant)s::text and 'queued' = any (%(statuses)s::text[])) as l
+    cross join lateral (
+      select q.id from posthouse.ready as q where q.lane = l.lane order by q.position limit %(few)s + 1) as r
+    limit %(few)s + 1) as f
+)
+
+-- fragment: listed_ready
+-- The columns of a list for jobs in ready.
+@listed
+  status := 'queued'
+  job_table := 'ready'
+  attempt_started_at := null::timestamptz
+  finished_at := null::timestamptz
+  worker_id := null::uuid
+  blockers := 0
+@
+
+-- fragment: one_page
+-- The conditions and the order of a page of jobs that an index finds.
+(%(tenant)s::text is null or tenant_id = %(tenant)s::text)
+  and (%(statuses)s::text[] is null or status = any (%(statuses)s::text[]))
+  and (%(correlation)s::text is null or correlation_id = %(correlation)s::text)
+  and (%(subject)s::text is null or subject = %(subject)s::text)
+  and @filters@
+  and id >= %(lowest)s::uuid and id < %(below)s::uuid
+order by id desc
+offset %(offset)s
+limit %(limit)s
+
+-- fragment: filters
+-- The conditions of all lists and counts on columns that every table of jobs has.
+(%(kind)s::text is null or kind = %(kind)s::text)
+  and (%(queue)s::text is null or queue = %(queue)s::text)
+  and (%(source)s::text is null or source = %(source)s::text)
+  and (%(created_after)s::timestamptz is null or queued_at >= %(created_after)s::timestamptz)
+  and (%(created_before)s::timestamptz is null or queued_at < %(created_before)s::timestamptz)
+
 -- name: job_show
 -- One job with all its columns.
 select
-  id, tenant_id, kind, queue, status, place, priority, correlation_id, subject, scheduled_for, queued_at,
+  id, tenant_id, kind, queue, status, job_table, priority, correlation_id, subject, scheduled_for, queued_at,
   started_at, attempt_started_at, finished_at, attempt_count, max_attempts, worker_id, progress_percent,
   current_step, blockers, last_error, payload, result, error, dedupe_key, order_key, source, source_ref,
   created_by, parent_id, depends_on, generation, crashes, snoozes, timeout_seconds, lease_expires_at,
@@ -44,7 +88,7 @@ where id = any (array(select id from found))
 order by id desc
 limit %(limit)s
 
--- name: jobs_of_all
+-- name: jobs_list_all
 -- Jobs of all tenants, newest first, among a limited number of jobs that are read in the order of their ids.
 select * from (
   select
@@ -54,77 +98,42 @@ select * from (
   order by id desc
   limit %(most)s) as read
 where (%(statuses)s::text[] is null or status = any (%(statuses)s::text[]))
-  and (%(kind)s::text is null or kind = %(kind)s::text)
-  and (%(queue)s::text is null or queue = %(queue)s::text)
-  and (%(source)s::text is null or source = %(source)s::text)
-  and (%(created_after)s::timestamptz is null or queued_at >= %(created_after)s::timestamptz)
-  and (%(created_before)s::timestamptz is null or queued_at < %(created_before)s::timestamptz)
+  and @filters@
 order by id desc
 offset %(offset)s
 limit %(limit)s
 
--- name: jobs_of_tenant
+-- name: jobs_list_by_tenant
 -- Jobs of a tenant, newest first, among a limited number of jobs of each table and status, each read in order by its
 -- index. The other conditions are checked on the jobs that were read. Reads the tables and not the view, whose plan
 -- takes four times as long. Statuses, and tenants in waiting, are compared together with ids as well: otherwise the
 -- planner may read the index of ids and discard the jobs of other tenants or statuses one by one. ready has no index by
 -- tenant: the few jobs of a small tenant are found by its lanes; for a large tenant all of ready is read, of which its
 -- jobs are a large part.
-with few as materialized (
-  select coalesce(array_agg(f.id), '{}') as ids, count(*) <= %(few)s as all_of_them
-  from (
-    select r.id
-    from (select distinct lane from posthouse.lanes
-          where tenant_id = %(tenant)s::text and 'queued' = any (%(statuses)s::text[])) as l
-    cross join lateral (
-      select q.id from posthouse.ready as q where q.lane = l.lane order by q.position limit %(few)s + 1) as r
-    limit %(few)s + 1) as f
-)
+@few_ready@
 select j.*
 from (
   (select * from (
     select
-      @listed
-        status := 'queued'
-        place := 'ready'
-        attempt_started_at := null::timestamptz
-        finished_at := null::timestamptz
-        worker_id := null::uuid
-        blockers := 0
-      @
+      @listed_ready@
     from posthouse.ready
     where 'queued' = any (%(statuses)s::text[]) and (select all_of_them from few) and id = any ((select ids from few)::uuid[])
       and tenant_id = %(tenant)s::text and id >= %(lowest)s::uuid and id < %(below)s::uuid
     order by id desc
     limit %(most)s) as read
-  where (%(kind)s::text is null or kind = %(kind)s::text)
-    and (%(queue)s::text is null or queue = %(queue)s::text)
-    and (%(source)s::text is null or source = %(source)s::text)
-    and (%(created_after)s::timestamptz is null or queued_at >= %(created_after)s::timestamptz)
-    and (%(created_before)s::timestamptz is null or queued_at < %(created_before)s::timestamptz)
+  where @filters@
   order by id desc
   limit %(limit)s::bigint + %(offset)s::bigint)
   union all
   (select * from (
     select
-      @listed
-        status := 'queued'
-        place := 'ready'
-        attempt_started_at := null::timestamptz
-        finished_at := null::timestamptz
-        worker_id := null::uuid
-        blockers := 0
-      @
+      @listed_ready@
     from posthouse.ready
     where 'queued' = any (%(statuses)s::text[]) and not (select all_of_them from few)
       and tenant_id = %(tenant)s::text and id >= %(lowest)s::uuid and id < %(below)s::uuid
     order by id desc
     limit %(most)s) as read
-  where (%(kind)s::text is null or kind = %(kind)s::text)
-    and (%(queue)s::text is null or queue = %(queue)s::text)
-    and (%(source)s::text is null or source = %(source)s::text)
-    and (%(created_after)s::timestamptz is null or queued_at >= %(created_after)s::timestamptz)
-    and (%(created_before)s::timestamptz is null or queued_at < %(created_before)s::timestamptz)
+  where @filters@
   order by id desc
   limit %(limit)s::bigint + %(offset)s::bigint)
   union all
@@ -132,7 +141,7 @@ from (
     select
       @listed
         status := 'queued'
-        place := 'waiting'
+        job_table := 'waiting'
         attempt_started_at := null::timestamptz
         finished_at := null::timestamptz
         worker_id := null::uuid
@@ -142,11 +151,7 @@ from (
       and (tenant_id, id) >= (%(tenant)s::text, %(lowest)s::uuid) and (tenant_id, id) < (%(tenant)s::text, %(below)s::uuid)
     order by id desc
     limit %(most)s) as read
-  where (%(kind)s::text is null or kind = %(kind)s::text)
-    and (%(queue)s::text is null or queue = %(queue)s::text)
-    and (%(source)s::text is null or source = %(source)s::text)
-    and (%(created_after)s::timestamptz is null or queued_at >= %(created_after)s::timestamptz)
-    and (%(created_before)s::timestamptz is null or queued_at < %(created_before)s::timestamptz)
+  where @filters@
   order by id desc
   limit %(limit)s::bigint + %(offset)s::bigint)
   union all
@@ -154,7 +159,7 @@ from (
     select
       @listed
         status := 'running'
-        place := 'running'
+        job_table := 'running'
         finished_at := null::timestamptz
         blockers := 0
       @
@@ -163,11 +168,7 @@ from (
       and tenant_id = %(tenant)s::text and id >= %(lowest)s::uuid and id < %(below)s::uuid
     order by id desc
     limit %(most)s) as read
-  where (%(kind)s::text is null or kind = %(kind)s::text)
-    and (%(queue)s::text is null or queue = %(queue)s::text)
-    and (%(source)s::text is null or source = %(source)s::text)
-    and (%(created_after)s::timestamptz is null or queued_at >= %(created_after)s::timestamptz)
-    and (%(created_before)s::timestamptz is null or queued_at < %(created_before)s::timestamptz)
+  where @filters@
   order by id desc
   limit %(limit)s::bigint + %(offset)s::bigint)
   union all
@@ -175,7 +176,7 @@ from (
   cross join lateral (select * from (
     select
       @listed
-        place := 'history'
+        job_table := 'history'
         blockers := 0
       @
     from posthouse.history
@@ -183,56 +184,28 @@ from (
       and (status, id) < (s.wanted, %(below)s::uuid) and (status, id) >= (s.wanted, %(lowest)s::uuid)
     order by status desc, id desc
     limit %(most)s) as read
-  where (%(kind)s::text is null or kind = %(kind)s::text)
-    and (%(queue)s::text is null or queue = %(queue)s::text)
-    and (%(source)s::text is null or source = %(source)s::text)
-    and (%(created_after)s::timestamptz is null or queued_at >= %(created_after)s::timestamptz)
-    and (%(created_before)s::timestamptz is null or queued_at < %(created_before)s::timestamptz)
+  where @filters@
   order by status desc, id desc
   limit %(limit)s::bigint + %(offset)s::bigint) as h) as j
 order by j.id desc
 offset %(offset)s
 limit %(limit)s
 
--- name: jobs_of_correlation
+-- name: jobs_list_by_correlation
 -- Jobs with a correlation, newest first.
 select @listed@
 from posthouse.jobs
 where correlation_id = %(correlation)s::text
-  and (%(tenant)s::text is null or tenant_id = %(tenant)s::text)
-  and (%(statuses)s::text[] is null or status = any (%(statuses)s::text[]))
-  and (%(correlation)s::text is null or correlation_id = %(correlation)s::text)
-  and (%(subject)s::text is null or subject = %(subject)s::text)
-  and (%(kind)s::text is null or kind = %(kind)s::text)
-  and (%(queue)s::text is null or queue = %(queue)s::text)
-  and (%(source)s::text is null or source = %(source)s::text)
-  and (%(created_after)s::timestamptz is null or queued_at >= %(created_after)s::timestamptz)
-  and (%(created_before)s::timestamptz is null or queued_at < %(created_before)s::timestamptz)
-  and id >= %(lowest)s::uuid and id < %(below)s::uuid
-order by id desc
-offset %(offset)s
-limit %(limit)s
+  and @one_page@
 
--- name: jobs_of_subject
+-- name: jobs_list_by_subject
 -- Jobs with a subject, newest first.
 select @listed@
 from posthouse.jobs
 where subject = %(subject)s::text
-  and (%(tenant)s::text is null or tenant_id = %(tenant)s::text)
-  and (%(statuses)s::text[] is null or status = any (%(statuses)s::text[]))
-  and (%(correlation)s::text is null or correlation_id = %(correlation)s::text)
-  and (%(subject)s::text is null or subject = %(subject)s::text)
-  and (%(kind)s::text is null or kind = %(kind)s::text)
-  and (%(queue)s::text is null or queue = %(queue)s::text)
-  and (%(source)s::text is null or source = %(source)s::text)
-  and (%(created_after)s::timestamptz is null or queued_at >= %(created_after)s::timestamptz)
-  and (%(created_before)s::timestamptz is null or queued_at < %(created_before)s::timestamptz)
-  and id >= %(lowest)s::uuid and id < %(below)s::uuid
-order by id desc
-offset %(offset)s
-limit %(limit)s
+  and @one_page@
 
--- name: jobs_horizon_of_all
+-- name: jobs_page_end_all
 -- The last job that was read for a page of all jobs, if the search stopped early.
 select id from posthouse.jobs
 where id >= %(lowest)s::uuid and id < %(below)s::uuid
@@ -240,19 +213,10 @@ order by id desc
 offset %(most)s::bigint - 1
 limit 1
 
--- name: jobs_horizon_of_tenant
+-- name: jobs_page_end_by_tenant
 -- The last job that was read for a page of a tenant's jobs, if the search stopped early: the highest of the last ids
 -- that were read from each table.
-with few as materialized (
-  select coalesce(array_agg(f.id), '{}') as ids, count(*) <= %(few)s as all_of_them
-  from (
-    select r.id
-    from (select distinct lane from posthouse.lanes
-          where tenant_id = %(tenant)s::text and 'queued' = any (%(statuses)s::text[])) as l
-    cross join lateral (
-      select q.id from posthouse.ready as q where q.lane = l.lane order by q.position limit %(few)s + 1) as r
-    limit %(few)s + 1) as f
-)
+@few_ready@
 select h.id
 from (
   (select id from posthouse.ready
@@ -286,19 +250,15 @@ from (
 order by h.id desc
 limit 1
 
--- name: jobs_active
+-- name: jobs_active_ids
 -- The ids of queued and running jobs that match, up to a number, oldest first.
 select id
 from posthouse.jobs
-where place <> 'history' and status = any (%(statuses)s::text[])
+where job_table <> 'history' and status = any (%(statuses)s::text[])
   and (%(tenant)s::text is null or tenant_id = %(tenant)s::text)
-  and (%(kind)s::text is null or kind = %(kind)s::text)
-  and (%(queue)s::text is null or queue = %(queue)s::text)
-  and (%(source)s::text is null or source = %(source)s::text)
+  and @filters@
   and (%(correlation)s::text is null or correlation_id = %(correlation)s::text)
   and (%(subject)s::text is null or subject = %(subject)s::text)
-  and (%(created_after)s::timestamptz is null or queued_at >= %(created_after)s::timestamptz)
-  and (%(created_before)s::timestamptz is null or queued_at < %(created_before)s::timestamptz)
 order by id
 limit %(most)s
 
@@ -307,18 +267,14 @@ limit %(most)s
 select count(*) from (
   select
   from posthouse.jobs
-  where place <> 'history' and status = any (%(statuses)s::text[])
+  where job_table <> 'history' and status = any (%(statuses)s::text[])
     and (%(tenant)s::text is null or tenant_id = %(tenant)s::text)
-    and (%(kind)s::text is null or kind = %(kind)s::text)
-    and (%(queue)s::text is null or queue = %(queue)s::text)
-    and (%(source)s::text is null or source = %(source)s::text)
+    and @filters@
     and (%(correlation)s::text is null or correlation_id = %(correlation)s::text)
     and (%(subject)s::text is null or subject = %(subject)s::text)
-    and (%(created_after)s::timestamptz is null or queued_at >= %(created_after)s::timestamptz)
-    and (%(created_before)s::timestamptz is null or queued_at < %(created_before)s::timestamptz)
   limit %(most)s) as found
 
--- name: jobs_in_short
+-- name: jobs_summary
 -- How many jobs have each status, each counted up to a number, and since when the oldest ready job could have started.
 -- Ready jobs are found by their lanes: a tenant's own lanes are few, no matter how long those of others are.
 with mine as materialized (
@@ -353,7 +309,7 @@ where id = any (array(select id from posthouse.running order by attempt_started_
   and status = 'running'
 order by attempt_started_at, id
 
--- name: job_ending
+-- name: job_result
 -- The status, result and error of a job.
 select j.status, j.result, j.error
 from posthouse.jobs as j
@@ -361,7 +317,7 @@ where j.id = %s
 order by j.finished_at desc nulls first
 limit 1
 
--- name: jobs_not_of_tenant
+-- name: jobs_foreign_id
 -- One of these jobs that does not belong to this tenant.
 select u.id from unnest(%(ids)s::uuid[]) as u (id)
 where not exists (select from posthouse.jobs as j where j.id = u.id and j.tenant_id = %(tenant)s)

@@ -1,31 +1,28 @@
--- The statements of a worker: register, claim, report. Each write is guarded by the token of the lease.
+-- The statements of workers: claims, leases, outcomes, log lines and steps.
 
--- name: claim
--- Claims jobs. Ids and times are returned as raw bytes and payloads as text: the worker decodes only what it needs.
-select
-  uuid_send(c.id), c.kind, c.queue, c.tenant_id,
+-- fragment: claimed_job
+-- The columns of a claimed job. Ids and times are raw bytes and payloads text: the worker decodes only what it needs.
+uuid_send(c.id), c.kind, c.queue, c.tenant_id,
   coalesce(c.payload, (select body from posthouse.payloads as p where p.job_id = c.id))::text,
   c.attempt_count, c.max_attempts, c.priority, c.lane, c.position, c.crashes, c.snoozes, c.generation,
   c.timeout_seconds, c.retry, c.correlation_id, c.subject, c.parent_id,
   timestamptz_send(c.queued_at), timestamptz_send(c.scheduled_for), timestamptz_send(c.started_at),
   timestamptz_send(c.attempt_started_at), c.last_error, c.trace
+
+-- name: claim
+-- Claims jobs.
+select @claimed_job@
 from posthouse.claim(
   %(worker)s, %(token)s, %(queues)s, %(kinds)s, %(limit)s, make_interval(secs => %(lease)s),
-  %(lanes)s, %(marks)s, %(careful)s, %(offers)s, %(tenants)s, %(served)s,
-  make_interval(secs => %(patience)s), %(least)s) as c
+  %(lanes)s, %(lane_cursors)s, %(allow_suspect)s, %(capabilities)s, %(tenants)s, %(tenant_usage)s,
+  make_interval(secs => %(preference_wait)s), %(min_jobs)s) as c
 
 -- name: claimed
 -- The jobs of the claim with this token, for a worker that did not receive the reply.
-select
-  uuid_send(c.id), c.kind, c.queue, c.tenant_id,
-  coalesce(c.payload, (select body from posthouse.payloads as p where p.job_id = c.id))::text,
-  c.attempt_count, c.max_attempts, c.priority, c.lane, c.position, c.crashes, c.snoozes, c.generation,
-  c.timeout_seconds, c.retry, c.correlation_id, c.subject, c.parent_id,
-  timestamptz_send(c.queued_at), timestamptz_send(c.scheduled_for), timestamptz_send(c.started_at),
-  timestamptz_send(c.attempt_started_at), c.last_error, c.trace
+select @claimed_job@
 from posthouse.claimed(%(token)s) as c where c.worker_id = %(worker)s
 
--- name: claim_rules
+-- name: claim_settings
 -- Claim settings: the weights of tenants, and whether there are rate limits.
 select (select jsonb_object_agg(id, weight) from posthouse.tenants where weight <> 1),
        exists (select from posthouse.limits where rate is not null)
@@ -57,7 +54,7 @@ from posthouse.heartbeat(%s, %s::uuid[], %s::uuid[], make_interval(secs => %s))
 -- Writes progress and parts of many jobs; returns those that were not written.
 select id, verdict from posthouse.report(%s, make_interval(secs => %s))
 
--- name: attempt_held
+-- name: attempt_by_token
 -- A running attempt, by its token and the API key of its worker.
 select r.id, r.kind, r.tenant_id, r.attempt_count as attempt, r.max_attempts, r.crashes, r.snoozes, r.worker_id,
        coalesce(r.retry, d.retry) as retry,
@@ -67,7 +64,7 @@ join posthouse.workers as w on w.id = r.worker_id and w.key = %(key)s
 left join posthouse.definitions as d on d.key = r.kind
 where r.id = %(id)s and r.token = %(token)s
 
--- name: lease_of_key
+-- name: lease_by_key
 -- The lease of a job held by a worker of this key, for workers that store no tokens.
 select r.token, r.worker_id from posthouse.running as r
 join posthouse.workers as w on w.id = r.worker_id and w.key = %(key)s
@@ -84,11 +81,11 @@ where w.key is distinct from %(key)s
 -- The key that a worker registered with. Locks the worker's row against deletion until the transaction ends.
 select key from posthouse.workers where id = %(id)s for key share
 
--- name: worker_of_key
+-- name: worker_latest_by_key
 -- The worker that was registered last with a key, and its queues, kinds and capabilities.
-select id, queues, kinds, offers from posthouse.workers where key = %(key)s order by started_at desc limit 1
+select id, queues, kinds, capabilities from posthouse.workers where key = %(key)s order by started_at desc limit 1
 
--- name: worker_serves
+-- name: worker_update_queues
 -- Stores the queues and kinds that a worker serves from now on.
 update posthouse.workers set queues = %s, kinds = %s where id = %s returning id
 
@@ -99,3 +96,16 @@ select pg_advisory_lock_shared(7702, hashtext(queue)) from unnest(%s::text[]) as
 -- name: cancel_wakeup
 -- Cancels wakeups for these queues in this session.
 select pg_advisory_unlock_shared(7702, hashtext(queue)) from unnest(%s::text[]) as queue
+
+-- name: log_write
+-- Stores log lines of running jobs.
+select posthouse.write_log(%s::uuid[], %s::uuid[], %s::float8[], %s::text[], %s::text[], %s::text[])
+
+-- name: step_keep
+-- Stores the result of a finished step; returns the outcome.
+select posthouse.save_step(
+  %s, %s, make_interval(secs => %s), %s, %s::jsonb, %s::real, p_unless_canceled => %s)
+
+-- name: artifact_attach
+-- Attaches a file to a queued job; returns whether the job exists and has not started.
+select posthouse.attach(%s::jsonb)

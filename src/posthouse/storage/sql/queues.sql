@@ -1,48 +1,24 @@
 -- Queues: lists, counts, pausing.
 
--- name: queues_list
--- Each queue: its jobs, since when its oldest ready job could have started, how many workers serve it, and who paused
--- it.
-with ready as (
-  select queue, count(*) as ready, min(greatest(queued_at, scheduled_for)) as oldest_ready_at
-  from posthouse.ready group by queue
-), waiting as (
-  select queue, count(*) filter (where blockers = 0) as scheduled, count(*) filter (where blockers > 0) as blocked,
-         min(due_at) filter (where blockers = 0) as next_due_at
-  from posthouse.waiting group by queue
-), running as (
-  select queue, count(*) as running from posthouse.running group by queue
-), served as (
-  select queue, count(*) as workers
-  from posthouse.visible_workers() as w cross join unnest(w.queues) as queue
-  where posthouse.accepts_jobs(w, %(offline_after)s)
-  group by queue
-), known as (
-  select queue from ready union select queue from waiting union select queue from running
-  union select queue from served union select queue from posthouse.definitions
-  union select name from posthouse.queues where paused_at is not null
-)
-select
-  queue as name, coalesce(ready, 0) as ready, coalesce(scheduled, 0) as scheduled,
-  coalesce(blocked, 0) as blocked, coalesce(running, 0) as running, coalesce(workers, 0) as workers,
-  oldest_ready_at, next_due_at, q.paused_at, q.paused_by,
-  extract(epoch from posthouse.now() - oldest_ready_at)::double precision as oldest_ready_seconds
-from known
-left join ready using (queue)
-left join waiting using (queue)
-left join running using (queue)
-left join served using (queue)
-left join posthouse.queues as q on q.name = queue
-order by queue
-
--- name: glance_queues
--- A summary of each queue. Ready jobs are found and counted by their lanes, up to a number in each: a tenant's own
--- lanes are few, no matter how long those of others are.
+-- name: queue_counts
+-- Queued and running jobs by queue, or by tenant and queue, and since when the oldest ready job could have started. All
+-- overviews read it: CLI, console, metrics, health and the event stream. tenant and queue restrict it.
+-- With `most`, ready jobs are found by their lanes and counted up to that number in each: a tenant's own lanes are few, no
+-- matter how long those of others are. Scheduled and blocked jobs are then counted up to `most` together. Without it, all
+-- jobs are read once, which takes a third of the time of counting them all by lane (48 instead of 144 ms for 200,000).
+--
+-- Three statements count for themselves, because they mean something else: jobs_summary stops at a number of jobs in all
+-- lanes together and counts ended jobs too, dispatch_ready counts by level of priority, and doctor_waiting counts by kind
+-- and required capabilities.
 with mine as materialized (
-  select lane, min(queue) as queue from posthouse.lanes
-  where %(tenant)s::text is null or tenant_id = %(tenant)s::text group by lane
+  select lane, min(queue) as queue, case when %(by_tenant)s then min(tenant_id) else '' end as tenant_id
+  from posthouse.lanes
+  where %(most)s::bigint is not null
+    and (%(tenant)s::text is null or tenant_id = %(tenant)s::text)
+    and (%(queue)s::text is null or queue = %(queue)s::text)
+  group by lane
 ), ready as (
-  select m.queue, sum(c.jobs)::bigint as ready, min(h.since) as oldest_at
+  select m.tenant_id, m.queue, sum(c.jobs)::bigint as ready, min(h.since) as oldest_ready_at
   from mine as m
   cross join lateral (
     select count(*) as jobs from (
@@ -51,64 +27,56 @@ with mine as materialized (
     select greatest(r.queued_at, r.scheduled_for) as since
     from posthouse.ready as r where r.lane = m.lane order by r.position limit 1) as h on true
   where c.jobs > 0
-  group by m.queue
+  group by 1, 2
+  union all
+  select case when %(by_tenant)s then tenant_id else '' end, queue, count(*), min(greatest(queued_at, scheduled_for))
+  from posthouse.ready
+  where %(most)s::bigint is null
+    and (%(tenant)s::text is null or tenant_id = %(tenant)s::text)
+    and (%(queue)s::text is null or queue = %(queue)s::text)
+  group by 1, 2
 ), waiting as (
-  select queue, count(*) filter (where blockers = 0) as scheduled, count(*) filter (where blockers > 0) as blocked
-  from (select w.queue, w.blockers from posthouse.waiting as w
-        where %(tenant)s::text is null or w.tenant_id = %(tenant)s::text limit %(most)s) as w
-  group by queue
+  select case when %(by_tenant)s then w.tenant_id else '' end as tenant_id, w.queue,
+         count(*) filter (where w.blockers = 0) as scheduled, count(*) filter (where w.blockers > 0) as blocked,
+         min(w.due_at) filter (where w.blockers = 0) as next_due_at
+  from (select w.tenant_id, w.queue, w.blockers, w.due_at from posthouse.waiting as w
+        where (%(tenant)s::text is null or w.tenant_id = %(tenant)s::text)
+          and (%(queue)s::text is null or w.queue = %(queue)s::text) limit %(most)s) as w
+  group by 1, 2
 ), running as (
-  select queue, count(*) as running from posthouse.running
-  where %(tenant)s::text is null or tenant_id = %(tenant)s::text group by queue
-), served as (
+  select case when %(by_tenant)s then tenant_id else '' end as tenant_id, queue, count(*) as running
+  from posthouse.running
+  where (%(tenant)s::text is null or tenant_id = %(tenant)s::text)
+    and (%(queue)s::text is null or queue = %(queue)s::text)
+  group by 1, 2
+)
+select
+  tenant_id, queue, coalesce(ready, 0) as ready, coalesce(scheduled, 0) as scheduled, coalesce(blocked, 0) as blocked,
+  coalesce(running, 0) as running, oldest_ready_at, next_due_at,
+  extract(epoch from posthouse.now() - oldest_ready_at)::double precision as oldest_ready_seconds
+from ready
+full join waiting using (tenant_id, queue)
+full join running using (tenant_id, queue)
+order by tenant_id, queue
+
+-- name: queues_known
+-- The queues that workers serve, that definitions name or that are paused: how many workers serve each, and who paused it.
+with served as (
   select queue, count(*) as workers
   from posthouse.visible_workers() as w cross join unnest(w.queues) as queue
   where posthouse.accepts_jobs(w, %(offline_after)s)
   group by queue
 ), known as (
-  select queue from ready union select queue from waiting union select queue from running
-  union select queue from served union select queue from posthouse.definitions
+  select queue from served union select queue from posthouse.definitions
   union select name from posthouse.queues where paused_at is not null
 )
-select
-  queue as name, coalesce(ready, 0) as ready, coalesce(scheduled, 0) as scheduled, coalesce(blocked, 0) as blocked,
-  coalesce(running, 0) as running, coalesce(workers, 0) as workers, q.paused_at,
-  extract(epoch from posthouse.now() - oldest_at)::double precision as oldest_ready_seconds
+select queue as name, coalesce(workers, 0) as workers, q.paused_at, q.paused_by
 from known
-left join ready using (queue)
-left join waiting using (queue)
-left join running using (queue)
 left join served using (queue)
 left join posthouse.queues as q on q.name = queue
-order by queue
+where %(queue)s::text is null or queue = %(queue)s::text
 
--- name: census
--- Queued and running jobs per tenant and queue, and the age of the oldest ready job.
-select tenant_id, queue, sum(ready)::integer as ready, sum(scheduled)::integer as scheduled,
-       sum(blocked)::integer as blocked, sum(running)::integer as running,
-       extract(epoch from posthouse.now() - min(oldest))::double precision as oldest_ready_seconds
-from (
-  select tenant_id, queue, count(*) as ready, 0 as scheduled, 0 as blocked, 0 as running,
-         min(greatest(queued_at, scheduled_for)) as oldest
-  from posthouse.ready group by 1, 2
-  union all
-  select tenant_id, queue, 0, count(*) filter (where blockers = 0), count(*) filter (where blockers > 0), 0, null
-  from posthouse.waiting group by 1, 2
-  union all
-  select tenant_id, queue, 0, 0, 0, count(*), null from posthouse.running group by 1, 2) as counted
-group by 1, 2
-order by 1, 2
-
--- name: queue_counts
--- The unfinished jobs of a queue, and whether it is paused.
-select
-  %(name)s::text as name,
-  (select count(*) from posthouse.running where queue = %(name)s)::integer as running,
-  (select count(*) from posthouse.ready where queue = %(name)s)::integer as ready,
-  (select count(*) from posthouse.waiting where queue = %(name)s)::integer as waiting,
-  (select q.paused_at from posthouse.queues as q where q.name = %(name)s) as paused_at
-
--- name: queue_known
+-- name: queue_exists
 -- Whether any job, worker or definition uses a queue.
 select exists (select from posthouse.lanes where queue = %(name)s)
   or exists (select from posthouse.waiting where queue = %(name)s)
@@ -127,7 +95,7 @@ select name from posthouse.queues where paused_at is not null order by name
 with served as (
   select queue, count(*) as workers
   from posthouse.workers as w cross join unnest(w.queues) as queue
-  where w.stopped_at is null and w.disabled_at is null and w.drain_asked_at is null
+  where w.stopped_at is null and w.disabled_at is null and w.drain_requested_at is null
     and (%(queues)s::text[] is null or queue = any (%(queues)s::text[]))
   group by queue
 ), known as materialized (

@@ -4,7 +4,7 @@
 -- Switches JIT off for the session, unless it is shared: a pooler reports another process id in the handshake.
 select coalesce(case when pg_backend_pid() = %(pid)s then set_config('jit', 'off', false) end = 'off', false) as direct
 
--- name: plans_kept
+-- name: generic_plans
 -- Uses generic plans for the rest of the transaction.
 select set_config('plan_cache_mode', 'force_generic_plan', true)
 
@@ -17,14 +17,15 @@ select to_regclass('posthouse.installed_functions') is not null
 select coalesce(max(number), 0) as number, coalesce(array_agg(distinct lowest_code), '{}') as lowest_codes
 from posthouse.migrations
 
--- name: schema_ledger
+-- name: schema_create
 -- Creates the tables of applied migrations and of installed functions.
 create schema if not exists posthouse;
 create table posthouse.migrations (
   number integer primary key,
   name text not null,
   applied_at timestamptz not null default now(),
-  lowest_code text not null                 -- the oldest version of Posthouse that works with it
+  lowest_code text not null,                -- the oldest version of Posthouse that works with it
+  digest text not null default ''           -- of its statements
 );
 create table posthouse.installed_functions (
   one boolean primary key default true check (one),
@@ -39,7 +40,11 @@ select set_config('lock_timeout', %(lock_timeout)s, true), set_config('check_fun
 
 -- name: migration_record
 -- Records an applied migration.
-insert into posthouse.migrations (number, name, lowest_code) values (%s, %s, %s)
+insert into posthouse.migrations (number, name, lowest_code, digest) values (%s, %s, %s, %s)
+
+-- name: migrations_applied
+-- The applied migrations and the digests of their statements; null in databases of before there were digests.
+select number, to_jsonb(m) ->> 'digest' as digest from posthouse.migrations as m
 
 -- name: functions_installed
 -- The version of Posthouse that installed the functions, and their digest.

@@ -35,7 +35,7 @@ select posthouse.announce('[{"key": "noop"}]')
 -- name: bench_reset
 -- Truncates all job tables.
 truncate posthouse.ready, posthouse.waiting, posthouse.running, posthouse.history, posthouse.past_attempts,
-  posthouse.payloads, posthouse.lanes, posthouse.dedupes, posthouse.blocks, posthouse.workers
+  posthouse.payloads, posthouse.lanes, posthouse.dedupe_keys, posthouse.job_dependencies, posthouse.workers
 
 -- name: bench_now
 -- The database's time.

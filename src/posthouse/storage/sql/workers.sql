@@ -3,12 +3,12 @@
 -- name: workers_list
 -- Workers with their running jobs: online workers, and workers that went offline within a time.
 select
-  w.id, w.name, w.hostname, w.pid, w.version, w.queues, w.kinds, w.concurrency, w.capabilities, w.offers, w.metadata,
-  n.running,
+  w.id, w.name, w.hostname, w.pid, w.version, w.queues, w.kinds, w.concurrency, w.capability_details, w.capabilities,
+  w.metadata, n.running,
   posthouse.worker_status(w, n.running, %(offline_after)s) as status,
-  w.started_at, w.heartbeat_at, w.stopped_at, w.disabled_at, w.drain_asked_at,
+  w.started_at, w.heartbeat_at, w.stopped_at, w.disabled_at, w.drain_requested_at,
   extract(epoch from posthouse.now() - w.heartbeat_at)::double precision as heartbeat_seconds,
-  not alive.alive and (w.stopped_at is null or w.missing_since is not null) as died,
+  not alive.alive and (w.stopped_at is null or w.missing_since is not null) as lost,
   array(select jsonb_build_object('id', r.id, 'kind', r.kind, 'since', r.attempt_started_at)
         from posthouse.running as r where r.worker_id = w.id
         order by r.attempt_started_at, r.id limit %(jobs)s) as jobs
@@ -22,24 +22,24 @@ where alive.alive
      > posthouse.now() - make_interval(secs => %(offline_within)s::double precision)
 order by not alive.alive, w.name, w.started_at desc
 
--- name: workers_named
+-- name: workers_by_name
 -- Workers by id or name: the online ones, otherwise the one that started last.
 with meant as (
   select w.id, w.name, w.started_at,
          posthouse.is_online(w, %(offline_after)s) as alive
-  from posthouse.workers as w where %(who)s in (w.id::text, w.name)
+  from posthouse.workers as w where %(worker)s in (w.id::text, w.name)
 )
 select m.id, m.name, m.alive from meant as m
 where m.alive or m.id = (select o.id from meant as o where not exists (select from meant as a where a.alive)
                          order by o.started_at desc limit 1)
 order by m.name, m.id
 
--- name: workers_seen
+-- name: visible_workers
 -- Online workers, limited to what the caller may see; running counts the jobs that the caller can see.
 select
-  w.id, w.version, w.queues, w.offers, w.concurrency, w.started_at,
+  w.id, w.version, w.queues, w.capabilities, w.concurrency, w.started_at,
   (select count(*) from posthouse.running as r where r.worker_id = w.id)::integer as running,
-  case when w.disabled_at is not null then 'disabled' when w.drain_asked_at is not null then 'draining'
+  case when w.disabled_at is not null then 'disabled' when w.drain_requested_at is not null then 'draining'
     else 'online' end as status
 from posthouse.visible_workers() as w
 where posthouse.is_online(w, %(offline_after)s)

@@ -57,7 +57,7 @@ create index ready_subject on posthouse.ready (subject, id) where subject is not
 
 create table posthouse.waiting (
   like posthouse.job including defaults including constraints,
-  turn smallint not null default 2,
+  rank smallint not null default 2,
   due_at timestamptz not null,
   blockers integer not null default 0 check (blockers >= 0),
   on_dependency_failure text not null default 'cancel'
@@ -77,14 +77,12 @@ create table posthouse.running (
   attempt_started_at timestamptz not null,
   lease_expires_at timestamptz not null,
   cancel_requested_at timestamptz,
-  slots text[],              -- the slots of limits that count the job: see functions/limits.sql
-  progress_at timestamptz,   -- when this attempt last reported progress: see functions/progress.sql
   constraint running_has_started check (started_at is not null and attempt_count > 0)
 ) with (fillfactor = 85);  -- room for an update of the lease within the same page
 create unique index running_id on posthouse.running (id);
 
 -- The first columns are those of running, in the same order: a finish copies the row. The token stays, so that a
--- completion that is repeated after a lost reply is recognised as having landed.
+-- completion that is repeated after a lost reply is recognized as stored.
 create table posthouse.history (
   like posthouse.running,
   result jsonb,
@@ -96,6 +94,10 @@ create table posthouse.history (
   erased_at timestamptz,     -- when its content was erased: see functions/erase.sql
   constraint history_is_ended check (status in ('succeeded', 'failed', 'canceled', 'dead_letter'))
 ) partition by range (finished_at);
+-- Columns that history does not have.
+alter table posthouse.running
+  add slots text,              -- the slots of limits that count the job: see functions/limits.sql
+  add progress_at timestamptz; -- when this attempt last reported progress: see functions/progress.sql
 -- Null for jobs that were canceled before they ran: they have no lease, no worker and no lane.
 alter table posthouse.history
   alter token drop not null, alter worker_id drop not null, alter lane drop not null,
@@ -146,7 +148,7 @@ create table posthouse.lanes (
   kind text not null,
   tenant_id text not null,
   priority integer not null,
-  turn smallint not null,
+  rank smallint not null,
   limit_key text,
   requires text[],
   prefers text[]
@@ -154,30 +156,30 @@ create table posthouse.lanes (
 create index lanes_lane on posthouse.lanes (lane);
 create index lanes_queue on posthouse.lanes (queue, kind);
 
--- Dedupe keys and the jobs that hold them. `held`: the job is active; `until`: how long the key counts after that;
--- `reuse`: the key stays after success, so that the stored result answers repeated requests.
-create table posthouse.dedupes (
+-- Dedupe keys and the jobs that hold them. is_active: the job has not ended; expires_at: until when the key counts after
+-- that; reuse_result: the key stays after success, so that repeated requests get the stored result.
+create table posthouse.dedupe_keys (
   tenant_id text not null,
   dedupe_key text not null,
   job_id uuid not null,
-  held boolean not null default true,
-  reuse boolean not null default false,
-  until timestamptz,
+  is_active boolean not null default true,
+  reuse_result boolean not null default false,
+  expires_at timestamptz,
   primary key (tenant_id, dedupe_key)
 );
 
--- An edge: job_id waits for depends_on. `line`: because depends_on is before it in its ordered group; any status of
--- depends_on then unblocks it. `xid` lets the keeper recheck only the edges that were being committed while their
--- dependency ended.
-create table posthouse.blocks (
+-- An edge: job_id waits for depends_on. keeps_order: because depends_on is before it in its ordered group; the job then
+-- starts after depends_on has ended, with any status. xid lets the keeper recheck only the edges that were being
+-- committed while their dependency ended.
+create table posthouse.job_dependencies (
   depends_on uuid not null,
   job_id uuid not null,
-  line boolean not null default false,
+  keeps_order boolean not null default false,
   xid xid8 not null default pg_current_xact_id(),
-  primary key (depends_on, job_id, line)
+  primary key (depends_on, job_id, keeps_order)
 );
-create index blocks_job on posthouse.blocks (job_id);
-create index blocks_xid on posthouse.blocks (xid);
+create index job_dependencies_job on posthouse.job_dependencies (job_id);
+create index job_dependencies_xid on posthouse.job_dependencies (xid);
 
 -- The last job of each ordered group: the next job with the same key waits for it.
 create table posthouse.order_tails (
@@ -198,8 +200,8 @@ create table posthouse.workers (
   queues text[] not null,
   kinds text[] not null,
   concurrency integer not null,
-  capabilities jsonb not null default '{}',
-  offers text[] not null default '{}',     -- the capabilities as words, which jobs require or prefer
+  capability_details jsonb not null default '{}',
+  capabilities text[] not null default '{}',   -- words, which jobs require or prefer
   metadata jsonb not null default '{}',
   key text,                                -- prefix of its API key; null: it connects to the database itself
   only_tenant text,                        -- the scope of that key; null: not restricted
@@ -213,7 +215,7 @@ create table posthouse.workers (
   stopped_at timestamptz,                  -- it signed off or was found lost; a heartbeat after a loss clears it
   lost_at timestamptz,                     -- when it was found lost; null once it has returned
   disabled_at timestamptz,                 -- disabled by an operator: it claims nothing
-  drain_asked_at timestamptz               -- drained by an operator: it is to finish its jobs and stop
+  drain_requested_at timestamptz               -- drained by an operator: it is to finish its jobs and stop
 );
 
 -- API servers. Remote workers can renew their leases only while one of them runs (see servers_settled).
@@ -296,11 +298,11 @@ create index audit_target on posthouse.audit (target, id);
 create index audit_actor on posthouse.audit (actor, id);
 create table posthouse.audit_default partition of posthouse.audit default;
 create trigger audit_is_append_only before update or delete on posthouse.audit
-  for each row execute function posthouse.refuse_change_of_audit();
+  for each row execute function posthouse.reject_audit_change();
 create trigger audit_is_not_truncated before truncate on posthouse.audit
-  execute function posthouse.refuse_change_of_audit();
+  execute function posthouse.reject_audit_change();
 create trigger audit_is_not_truncated before truncate on posthouse.audit_default
-  execute function posthouse.refuse_change_of_audit();
+  execute function posthouse.reject_audit_change();
 
 -- The legal transitions. posthouse.core.states holds the same table; a test compares them.
 create table posthouse.transitions (
@@ -332,7 +334,7 @@ create type posthouse.lane as (
   kind text,
   tenant_id text,
   priority integer,
-  turn smallint,
+  rank smallint,
   limit_key text,
   requires text[],
   prefers text[]
@@ -390,25 +392,25 @@ create table posthouse.undefined_jobs (
 create type posthouse.lane_candidates as (
   lanes bigint[],
   priorities integer[],
-  turns smallint[],
+  ranks smallint[],
   tenants text[],
-  marks bigint[],
+  lane_cursors bigint[],
   jobs integer[],
   is_plan boolean
 );
 
--- What a claim knows of limits (see functions/limits.sql). limited and fits: the limited lanes, and how many rows of
--- each fit. lanes to tokens, in parallel: a lane, its slot, the cost of a start, how many jobs may start, and how many
--- tokens there are. by_lane: the slots of each lane.
+-- What a claim knows of limits (see functions/limits.sql). limited, fits and joined: the limited lanes, how many rows of
+-- each fit, and its slots as running.slots has them. lanes to tokens, in parallel: a lane, its slot, the cost of a start,
+-- how many jobs may start, and how many tokens there are.
 create type posthouse.slot_budget as (
   limited bigint[],
   fits integer[],
+  joined text[],
   lanes bigint[],
   slots text[],
   costs double precision[],
   free integer[],
-  tokens double precision[],
-  by_lane jsonb
+  tokens double precision[]
 );
 -- For callers that see all tenants: only unsuccessful jobs, which are few, are in this index.
 create index history_unsuccessful_ids on posthouse.history (status, id) where status <> 'succeeded';

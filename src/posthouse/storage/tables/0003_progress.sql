@@ -50,14 +50,14 @@ create table posthouse.artifacts (
   name text not null,
   content_type text not null,
   sha256 bytea not null check (length(sha256) = 32),
-  place text not null,
+  blob_key text not null,
   primary key (job_id, name)
 );
 create index artifacts_created on posthouse.artifacts (created_at);
 
 -- Bytes of deleted artifacts, until a process with access to the store deletes them.
 create table posthouse.discarded_blobs (
-  place text primary key,
+  blob_key text primary key,
   at timestamptz not null default posthouse.now()
 );
 create trigger artifacts_leave_bytes after update or delete on posthouse.artifacts
@@ -80,4 +80,5 @@ create table posthouse.log_lines (
 create index log_lines_job on posthouse.log_lines (job_id, sequence);
 create table posthouse.log_lines_default partition of posthouse.log_lines default;
 
-insert into posthouse.kept (relation, thing, at, tenant, of_jobs) values ('log_lines', 'logs', 'at', 'tenant_id', true);
+insert into posthouse.retention_rules (relation, category, time_column, tenant_column, follows_jobs) values
+  ('log_lines', 'logs', 'at', 'tenant_id', true);

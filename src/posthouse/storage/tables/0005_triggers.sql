@@ -64,19 +64,19 @@ create index events_tenant on posthouse.events (tenant_id, at);
 create index events_subject on posthouse.events (subject, id) where subject is not null;
 create table posthouse.events_default partition of posthouse.events default;
 
--- Events to be matched with triggers. `replay`: how many replays were requested; `wanted`: match with these triggers
+-- Events to be matched with triggers. `replay`: how many replays were requested; `trigger_ids`: match with these triggers
 -- only.
-create table posthouse.unmatched (
+create table posthouse.pending_events (
   event_id uuid primary key,
   at timestamptz not null,
   replay integer not null default 0,
-  wanted uuid[]
+  trigger_ids uuid[]
 );
-create index unmatched_line on posthouse.unmatched (at, event_id);
+create index pending_events_order on posthouse.pending_events (at, event_id);
 
 -- The outcome of an event at a trigger: fired (job_id was created), deduped (job_id was created before) or error.
 -- Deleted with the event, so the table is partitioned by the event's time.
-create table posthouse.matches (
+create table posthouse.trigger_matches (
   event_id uuid not null,
   trigger_id uuid not null,
   replay integer not null,
@@ -88,29 +88,29 @@ create table posthouse.matches (
   error text,
   primary key (event_id, trigger_id, replay, event_at)
 ) partition by range (event_at);
-create index matches_trigger on posthouse.matches (trigger_id, at);
-create table posthouse.matches_default partition of posthouse.matches default;
+create index trigger_matches_trigger on posthouse.trigger_matches (trigger_id, at);
+create table posthouse.trigger_matches_default partition of posthouse.trigger_matches default;
 
-insert into posthouse.kept (relation, thing, at, tenant) values
-  ('events', 'events', 'at', 'tenant_id'), ('matches', 'events', 'event_at', 'tenant_id');
+insert into posthouse.retention_rules (relation, category, time_column, tenant_column) values
+  ('events', 'events', 'at', 'tenant_id'), ('trigger_matches', 'events', 'event_at', 'tenant_id');
 
 -- The last job that a trigger created with a payload, while its dedupe window is open.
-create table posthouse.trigger_marks (
+create table posthouse.trigger_dedupes (
   trigger_id uuid not null,
-  content text not null,
+  payload_digest text not null,
   job_id uuid not null,
-  until timestamptz not null,
-  primary key (trigger_id, content)
+  expires_at timestamptz not null,
+  primary key (trigger_id, payload_digest)
 );
 
 -- The outcome of a nominal time of a schedule. fired: job_id was created. overlap: no job, as the previous one was
--- still active. missed: no job, as no keeper ran in time, also for all times up to `through`. error: no job; `reason`
+-- still active. missed: no job, as no keeper ran in time, also for all times up to `missed_until`. error: no job; `reason`
 -- says why.
 create table posthouse.schedule_runs (
   trigger_id uuid not null,
   nominal_at timestamptz not null,
   at timestamptz not null,
-  through timestamptz,
+  missed_until timestamptz,
   job_id uuid,
   active boolean not null default false,  -- the job may not have ended; set only if runs may not overlap
   tenant_id text not null,

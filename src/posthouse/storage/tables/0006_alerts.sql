@@ -3,7 +3,7 @@
 
 -- The types of alerts, and counts of each: raised = found, suppressed = reported only as a number in another alert,
 -- sent and failed = messages that a destination accepted or not. Updated by the keeper that holds the cursor, so that
--- recording a fact never waits.
+-- raising an alert never waits.
 create table posthouse.alert_types (
   type text primary key,
   severity text not null check (severity in ('info', 'warning', 'error')),
@@ -25,35 +25,35 @@ insert into posthouse.alert_types (type, severity) values
 
 create table posthouse.alerts (
   id uuid primary key default posthouse.new_id(),
-  at timestamptz not null,              -- time of the fact
+  at timestamptz not null,              -- when it happened
   type text not null references posthouse.alert_types,
   tenant_id text,                       -- null: not about a tenant
   subject text not null,                -- with type and tenant, the key of the cool-down
   message text not null,
   details jsonb not null default '{}',
-  fact_key text not null unique,
-  state text not null default 'new' check (state in ('new', 'held', 'told', 'off')),
-  told_at timestamptz,
-  held_back integer not null default 0, -- how many other alerts it stands for
-  constraint a_told_alert_says_when check ((state = 'told') = (told_at is not null))
+  dedupe_key text not null unique,
+  state text not null default 'new' check (state in ('new', 'suppressed', 'posted', 'disabled')),
+  posted_at timestamptz,
+  suppressed_count integer not null default 0, -- how many suppressed alerts it stands for
+  constraint alerts_posted_at_fits_state check ((state = 'posted') = (posted_at is not null))
 );
 create index alerts_at on posthouse.alerts (at);
 create index alerts_subject on posthouse.alerts (type, subject, at);
 create index alerts_new on posthouse.alerts (at) where state = 'new';
-create index alerts_told on posthouse.alerts (told_at) where state = 'told';
+create index alerts_posted on posthouse.alerts (posted_at) where state = 'posted';
 
--- The cool-down of a type, tenant and subject: until when no alert of it is sent, and how many were held since. A small
--- table, so that an alert storm is counted and not read again on each search.
-create table posthouse.alert_groups (
+-- The cool-down of a type, tenant and subject: until when no alert of it is posted, and how many were suppressed since.
+-- A small table, so that the alerts of an alert storm are counted once and not read again on each search.
+create table posthouse.alert_cooldowns (
   type text not null,
   tenant text not null,                 -- empty: not about a tenant
   subject text not null,
-  quiet_until timestamptz not null,
-  held integer not null,
-  newest uuid,                          -- the newest held alert
+  cooldown_until timestamptz not null,
+  suppressed_count integer not null,
+  latest_alert_id uuid,                 -- the newest suppressed alert
   primary key (type, tenant, subject)
 );
-create index alert_groups_due on posthouse.alert_groups (quiet_until) where held > 0;
+create index alert_cooldowns_due on posthouse.alert_cooldowns (cooldown_until) where suppressed_count > 0;
 
 -- One message to one destination. Its job ends like any job; the result is recorded here.
 create table posthouse.alert_deliveries (
@@ -74,27 +74,27 @@ create table posthouse.alert_destinations (
   seen_at timestamptz not null
 );
 
--- Facts are found by their time, and a transaction may commit long after it read the clock. So the next search starts
--- at a time before which everything is known to have been seen: at `mark_at` of an earlier search, once all
--- transactions that ran then (those before mark_xid) have ended.
+-- How far the search for alerts has come. It reads the tables of jobs by time, and a transaction may commit long after it
+-- read the clock. So the next search starts at a time before which every row has been seen: at checkpoint_at of an
+-- earlier search, once all transactions that ran then (those before checkpoint_xid) have ended.
 create table posthouse.alert_cursor (
-  one boolean primary key default true check (one),  -- there is one row
-  since timestamptz not null,
-  mark_at timestamptz not null,
-  mark_xid xid8 not null default '0'
+  singleton boolean primary key default true check (singleton),  -- there is one row
+  scanned_until timestamptz not null,
+  checkpoint_at timestamptz not null,
+  checkpoint_xid xid8 not null default '0'
 );
 
-insert into posthouse.alert_cursor (since, mark_at) values (posthouse.now(), posthouse.now());
+insert into posthouse.alert_cursor (scanned_until, checkpoint_at) values (posthouse.now(), posthouse.now());
 create index history_failed on posthouse.history (finished_at) where status in ('failed', 'dead_letter');
 create index past_attempts_failed on posthouse.past_attempts (finished_at)
   where outcome in ('failed', 'timeout', 'crashed', 'lost');
 
-create type posthouse.fact as (
+create type posthouse.alert_candidate as (
   at timestamptz,
   type text,
   tenant_id text,
   subject text,
   message text,
   details jsonb,
-  fact_key text
+  dedupe_key text
 );

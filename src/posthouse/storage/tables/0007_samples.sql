@@ -39,7 +39,7 @@ create table posthouse.samples (
 -- The minutes that were sampled. A minute that may have missed late commits is not sealed, and is sampled once more.
 create table posthouse.sampled_minutes (
   minute timestamptz primary key,
-  looks integer not null default 1,
+  sample_count integer not null default 1,
   sealed boolean not null,
   backlog boolean not null,                 -- whether the backlog at its end is known
   seconds real not null                     -- how long sampling took, with the other minutes of that run

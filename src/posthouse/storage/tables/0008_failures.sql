@@ -56,10 +56,10 @@ create table posthouse.bulk_changes (
   state text not null default 'gathering'
     check (state in ('gathering', 'running', 'done', 'stopped', 'halted')),
   action text not null default 'retry' check (action in ('retry', 'cancel')),
-  chosen jsonb not null,                   -- the criteria that are set: fingerprint, kind, queue, tenant, since, until,
+  criteria jsonb not null,                   -- the criteria that are set: fingerprint, kind, queue, tenant, since, until,
                                            -- limit; or q, a line of the filter language, with tenant and limit
-  wanted jsonb,                            -- q, parsed: see functions/filters.sql
-  gathered_to uuid,                        -- the id down to which jobs were gathered
+  filter jsonb,                            -- q, parsed: see functions/filters.sql
+  gather_cursor uuid,                        -- the id down to which jobs were gathered
   rate double precision not null,          -- jobs per second
   stop_share double precision not null,    -- share of results: if more failed again, the change is halted
   stop_after integer not null,             -- the number of results from which stop_share applies
@@ -70,12 +70,12 @@ create table posthouse.bulk_changes (
   skipped integer not null default 0,      -- jobs that could not be changed, or were changed by others
   succeeded integer not null default 0,
   failed integer not null default 0,       -- failed again: an attempt failed, and none has succeeded since
-  judged_position integer not null default 0,
+  checked_position integer not null default 0,
   credit double precision not null default 1,
   created_at timestamptz not null,
   created_by text not null,
   starts_at timestamptz not null,
-  looked_at timestamptz not null,
+  last_step_at timestamptz not null,
   ended_at timestamptz,
   reason text,
   constraint a_rate_is_more_than_0 check (rate > 0 and rate < 'infinity'),

@@ -47,16 +47,16 @@ values (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));  -- 244 r
 
 -- Responses to requests with an idempotency key (Idempotency-Key), kept for a day: a repeated request gets the same
 -- response. Written in the transaction of the request. tenant_id is empty for requests without a tenant.
-create table posthouse.answers (
+create table posthouse.idempotency_keys (
   tenant_id text not null,
   key text not null,
-  digest bytea not null,     -- digest of the request
+  request_digest bytea not null,
   at timestamptz not null,
-  status integer,
-  body text,
+  response_status integer,   -- null: the request is in progress
+  response_body text,
   primary key (tenant_id, key)
 );
-create index answers_at on posthouse.answers (at);
+create index idempotency_keys_at on posthouse.idempotency_keys (at);
 
 -- Applications: the SQL files that create their tables, and which version of each was run last.
 create table posthouse.app_schemas (
@@ -80,4 +80,4 @@ create table posthouse.erasures (
 create unique index erasures_open on posthouse.erasures (tenant_id, subject) where ended_at is null;
 create index erasures_ended on posthouse.erasures (ended_at);
 
-insert into posthouse.kept (relation, thing, at) values ('erasures', 'audit', 'ended_at');
+insert into posthouse.retention_rules (relation, category, time_column) values ('erasures', 'audit', 'ended_at');

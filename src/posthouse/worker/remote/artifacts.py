@@ -11,8 +11,8 @@ from uuid import UUID
 
 import httpx
 
-from posthouse.blobs import checked_artifact_name, digest_of, refuse_too_large
-from posthouse.blobs.store import PIECE
+from posthouse.blobs import file_digest, reject_too_large, validate_artifact_name
+from posthouse.blobs.store import CHUNK_BYTES
 from posthouse.errors import InvalidArtifact, ServerUnavailable
 from posthouse.worker.artifacts import settle_download
 from posthouse.worker.remote.client import HttpConnection, content_of, error_of
@@ -22,16 +22,16 @@ PIECE_OF_UPLOAD = 32 * 2**20
 
 
 class HttpArtifactStore:
-    def __init__(self, line: HttpConnection, limit: int) -> None:
-        self._line = line
+    def __init__(self, connection: HttpConnection, limit: int) -> None:
+        self._connection = connection
         self._limit = limit
 
     async def close(self) -> None:
         """Do nothing: the connection is shared."""
 
     async def put(self, job_id: UUID, token: UUID, name: str, path: Path) -> dict[str, Any]:
-        digest = await asyncio.to_thread(digest_of, path)
-        refuse_too_large(digest.size, self._limit)
+        digest = await asyncio.to_thread(file_digest, path)
+        reject_too_large(digest.size, self._limit)
         url = _path(job_id, name)
         headers = {"X-Lease-Token": str(token), "X-Content-SHA256": digest.sha256.hex()}
         headers["Content-Type"] = "application/octet-stream"
@@ -65,10 +65,10 @@ class HttpArtifactStore:
                 break
             except httpx.TransportError as error:
                 failures += 1
-                await self._line.pause()
-                if failures > MOST_BREAKS:
+                await self._connection.pause()
+                if failures > MAX_RETRIES:
                     raise ServerUnavailable(f"{type(error).__name__}: {error}") from error
-        got = await asyncio.to_thread(digest_of, part)
+        got = await asyncio.to_thread(file_digest, part)
         settle_download(part, path, got.sha256.hex(), wanted)
         return {"name": name, "size": size, "sha256": wanted}
 
@@ -78,7 +78,7 @@ class HttpArtifactStore:
         headers = {"X-Lease-Token": str(token)}
         if start:
             headers["Range"] = f"bytes={start}-"
-        async with self._line.client.stream("GET", url, headers=headers, params=query) as response:
+        async with self._connection.client.stream("GET", url, headers=headers, params=query) as response:
             whole = start > 0 and response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE
             if not response.is_success and not whole:
                 await response.aread()
@@ -87,26 +87,26 @@ class HttpArtifactStore:
                 raise InvalidArtifact("the server does not support range requests for artifacts")
             with await asyncio.to_thread(part.open, "ab") as file:
                 if not whole:
-                    async for data in response.aiter_bytes(PIECE):
+                    async for data in response.aiter_bytes(CHUNK_BYTES):
                         await asyncio.to_thread(file.write, data)
             return await asyncio.to_thread(_size, part), response.headers.get("X-Content-SHA256", "")
 
     async def _answered(self, method: str, url: str, **arguments: Any) -> httpx.Response:
         try:
-            response = await self._line.client.request(method, url, **arguments)
+            response = await self._connection.client.request(method, url, **arguments)
         except httpx.TransportError as error:
-            await self._line.pause()
+            await self._connection.pause()
             raise ServerUnavailable(f"{type(error).__name__}: {error}") from error
         if response.is_server_error or response.status_code in {401, 403}:
             raise error_of(response)
         return response
 
 
-MOST_BREAKS = 20
+MAX_RETRIES = 20
 
 
 def _path(job_id: UUID, name: str) -> str:
-    return f"jobs/{job_id}/artifacts/{quote(checked_artifact_name(name))}"
+    return f"jobs/{job_id}/artifacts/{quote(validate_artifact_name(name))}"
 
 
 def _size(file: Path) -> int:
@@ -116,6 +116,6 @@ def _size(file: Path) -> int:
 async def _pieces(path: Path, start: int, end: int) -> AsyncIterator[bytes]:
     with await asyncio.to_thread(path.open, "rb") as file:
         await asyncio.to_thread(file.seek, start)
-        while start < end and (data := await asyncio.to_thread(file.read, min(PIECE, end - start))):
+        while start < end and (data := await asyncio.to_thread(file.read, min(CHUNK_BYTES, end - start))):
             start += len(data)
             yield data

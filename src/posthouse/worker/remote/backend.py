@@ -14,9 +14,9 @@ from pydantic_core import to_json
 
 from posthouse.core.payload import encode_result
 from posthouse.dispatch import Claimant, Reader
-from posthouse.errors import LeaseLost, Refused, ServerUnavailable
+from posthouse.errors import LeaseLost, RequestRejected, ServerUnavailable
 from posthouse.settings import Settings
-from posthouse.storage.attempts import LogLine
+from posthouse.storage.attempts import LogEntry
 from posthouse.storage.claimed import ClaimedJob
 from posthouse.storage.connections import HandlerPools
 from posthouse.storage.leases import ERROR_LIMIT, Claim, ReadyBatch, Settlement, Success
@@ -36,13 +36,13 @@ PENDING_CLAIM_SECONDS = 60.0
 class HttpLeaseStore:
     """The lease store of a remote worker."""
 
-    def __init__(self, line: HttpConnection, worker_id: UUID, lease_seconds: float) -> None:
-        self._line = line
+    def __init__(self, connection: HttpConnection, worker_id: UUID, lease_seconds: float) -> None:
+        self._connection = connection
         self._worker = str(worker_id)
         self.lease_seconds = lease_seconds
         self.grace_seconds = 0.0
         self._wants_wakeup = False
-        self._unanswered: dict[str, float] = {}
+        self._pending_tokens: dict[str, float] = {}
 
     async def close(self) -> None:
         """Do nothing: the connection is shared."""
@@ -52,20 +52,20 @@ class HttpLeaseStore:
         queues: Sequence[str],
         kinds: Sequence[str],
         limit: int,
-        marks: Mapping[int, int],
+        lane_cursors: Mapping[int, int],
         *,
-        careful: bool,
-        offers: Sequence[str] = (),
-        served: Mapping[str, float] | None = None,
-        patience: float = 20.0,
-        least: int = 0,
+        allow_suspect: bool,
+        capabilities: Sequence[str] = (),
+        tenant_usage: Mapping[str, float] | None = None,
+        preference_wait: float = 20.0,
+        min_jobs: int = 0,
     ) -> Claim:
-        """Claim up to ``limit`` jobs, or none if fewer than ``least`` can start.
+        """Claim up to ``limit`` jobs, or none if fewer than ``min_jobs`` can start.
 
         The jobs of earlier claims whose responses were lost are recovered.
         """
         token, asked_at = str(uuid4()), time.monotonic()
-        unanswered = [old for old, until in self._unanswered.items() if until > asked_at]
+        pending = [old for old, until in self._pending_tokens.items() if until > asked_at]
         body = {
             "worker_id": self._worker,
             "token": token,
@@ -73,45 +73,45 @@ class HttpLeaseStore:
             "kinds": kinds,
             "limit": limit,
             "lease_seconds": self.lease_seconds,
-            "lane_cursors": list(marks.items()),
-            "allow_suspect": careful,
-            "offers": offers,
-            "tenant_usage": served or {},
-            "preference_wait_seconds": patience,
-            "least": least,
+            "lane_cursors": list(lane_cursors.items()),
+            "allow_suspect": allow_suspect,
+            "capabilities": capabilities,
+            "tenant_usage": tenant_usage or {},
+            "preference_wait_seconds": preference_wait,
+            "min_jobs": min_jobs,
             "wants_wakeup": self._wants_wakeup,
-            "unanswered": unanswered,
+            "pending_tokens": pending,
             "payload_as_text": True,
         }
-        self._unanswered[token] = asked_at + PENDING_CLAIM_SECONDS
-        answer = await self._line.post("jobs/claim", to_json(body))
-        del self._unanswered[token]
-        for old in self._unanswered.keys() - unanswered:
-            del self._unanswered[old]
+        self._pending_tokens[token] = asked_at + PENDING_CLAIM_SECONDS
+        answer = await self._connection.post("jobs/claim", to_json(body))
+        del self._pending_tokens[token]
+        for old in self._pending_tokens.keys() - pending:
+            del self._pending_tokens[old]
         recovered = tuple(_claim(found["token"], found["jobs"], asked_at) for found in answer["recovered"])
         for found in recovered:
-            self._unanswered.pop(str(found.token), None)
+            self._pending_tokens.pop(str(found.token), None)
         return _claim(token, answer["jobs"], asked_at + answer["waited_seconds"], recovered)
 
     async def ready_batches(
-        self, queues: Sequence[str], sizes: Mapping[str, int], marks: Mapping[int, int]
+        self, queues: Sequence[str], sizes: Mapping[str, int], lane_cursors: Mapping[int, int]
     ) -> list[ReadyBatch]:
         body = {
             "worker_id": self._worker,
             "queues": queues,
             "sizes": sizes,
-            "lane_cursors": list(marks.items()),
+            "lane_cursors": list(lane_cursors.items()),
             "wants_wakeup": self._wants_wakeup,
         }
-        answer = await self._line.post("jobs/ready_batches", to_json(body))
+        answer = await self._connection.post("jobs/ready_batches", to_json(body))
         return [ReadyBatch(**found) for found in answer["batches"]]
 
-    async def claim_rules(self) -> tuple[dict[str, float], bool]:
-        answer = await self._line.get("claim_settings")
+    async def claim_settings(self) -> tuple[dict[str, float], bool]:
+        answer = await self._connection.get("claim_settings")
         return answer["weights"], answer["rated"]
 
     async def next_token(self, queues: Sequence[str], kinds: Sequence[str]) -> float | None:
-        answer = await self._line.post("jobs/next_token", to_json({"queues": queues, "kinds": kinds}))
+        answer = await self._connection.post("jobs/next_token", to_json({"queues": queues, "kinds": kinds}))
         seconds: float | None = answer["seconds"]
         return seconds
 
@@ -149,12 +149,12 @@ class HttpLeaseStore:
 
     async def _report(self, path: str, items: Sequence[bytes]) -> list[UUID]:
         body = b'{"worker_id":"%b","jobs":[%b]}' % (self._worker.encode(), b",".join(items))
-        answer = await self._line.post(path, body)
+        answer = await self._connection.post(path, body)
         if answer["rejected"]:  # the completer finds it by halving the batch
-            raise Refused(answer["rejected"][0]["detail"])
+            raise RequestRejected(answer["rejected"][0]["detail"])
         return [UUID(job_id) for job_id in answer["lost"]]
 
-    async def announce(
+    async def register(
         self,
         worker: Mapping[str, Any],
         definitions: Sequence[Mapping[str, Any]],
@@ -168,22 +168,22 @@ class HttpLeaseStore:
             "limits": limits,
             "triggers": triggers,
         }
-        answer = await self._line.post("register", to_json(body))
+        answer = await self._connection.post("register", to_json(body))
         self.grace_seconds = float(answer["lease_grace_seconds"])
         left_out: dict[str, str] = answer["left_out"]
         return left_out
 
     async def definitions_since(self, digest: str) -> tuple[str, list[str]] | None:
-        answer = await self._line.get("definitions", params={"digest": digest})
+        answer = await self._connection.get("definitions", params={"digest": digest})
         if answer["definitions"] is None:
             return None
         return answer["digest"], [json.dumps(item) for item in answer["definitions"]]
 
-    async def serve(self, queues: Sequence[str], kinds: Sequence[str]) -> None:
-        await self._tell("subscription", {"queues": queues, "kinds": kinds})
+    async def update_subscription(self, queues: Sequence[str], kinds: Sequence[str]) -> None:
+        await self._send("subscription", {"queues": queues, "kinds": kinds})
 
-    async def sign_off(self) -> None:
-        await self._tell("deregister", {})
+    async def deregister(self) -> None:
+        await self._send("deregister", {})
 
     async def end_worker(
         self, blockers: Sequence[UUID] | None, error: Mapping[str, Any], crash_limit: int
@@ -191,10 +191,10 @@ class HttpLeaseStore:
         """End this worker, whose process was killed."""
         named = None if blockers is None else [str(job_id) for job_id in blockers]
         killed = {"blockers": named, "error": error, "crash_limit": crash_limit}
-        await self._tell("deregister", {"killed": killed})
+        await self._send("deregister", {"killed": killed})
 
-    async def _tell(self, path: str, fields: Mapping[str, Any]) -> None:
-        await self._line.post(path, to_json({"worker_id": self._worker, **fields}))
+    async def _send(self, path: str, fields: Mapping[str, Any]) -> None:
+        await self._connection.post(path, to_json({"worker_id": self._worker, **fields}))
 
 
 def _claim(
@@ -206,14 +206,14 @@ def _claim(
         raise ServerUnavailable(f"the server sent an invalid reply to a claim: {error!r}") from error
 
 
-MOST_LINES = 2000
+MAX_LINES = 2000
 
 
 class HttpAttemptStore:
     """The attempt store of a remote worker."""
 
-    def __init__(self, line: HttpConnection, worker_id: UUID, lease_seconds: float) -> None:
-        self._line = line
+    def __init__(self, connection: HttpConnection, worker_id: UUID, lease_seconds: float) -> None:
+        self._connection = connection
         self._worker = str(worker_id)
         self.lease_seconds = lease_seconds
 
@@ -221,7 +221,7 @@ class HttpAttemptStore:
         """Do nothing: the connection is shared."""
 
     async def report(self, reports: Sequence[Mapping[str, Any]]) -> dict[UUID, str]:
-        answer = await self._line.post("jobs/progress", self._body(jobs=reports))
+        answer = await self._connection.post("jobs/progress", self._body(jobs=reports))
         return {UUID(job_id): verdict for verdict in ("lost", "busy") for job_id in answer[verdict]}
 
     async def parts(self, job_id: UUID, token: UUID) -> list[dict[str, Any]]:
@@ -243,25 +243,25 @@ class HttpAttemptStore:
             result.encode(),
         )
         try:
-            answer = await self._line.post(f"jobs/{job_id}/steps", body)
+            answer = await self._connection.post(f"jobs/{job_id}/steps", body)
         except LeaseLost:
             return "lost"
         return str(answer["outcome"])
 
-    async def write_log(self, lines: Sequence[LogLine]) -> None:
-        for start in range(0, len(lines), MOST_LINES):
-            some = [_line(line) for line in lines[start : start + MOST_LINES]]
-            await self._line.post("jobs/log", self._body(lines=some))
+    async def write_log(self, lines: Sequence[LogEntry]) -> None:
+        for start in range(0, len(lines), MAX_LINES):
+            some = [_line(line) for line in lines[start : start + MAX_LINES]]
+            await self._connection.post("jobs/log", self._body(lines=some))
 
     async def _of_job(self, job_id: UUID, token: UUID, what: str, **query: str) -> Any:
         headers = {"X-Lease-Token": str(token)}
-        return await self._line.get(f"jobs/{job_id}/{what}", headers=headers, params=query)
+        return await self._connection.get(f"jobs/{job_id}/{what}", headers=headers, params=query)
 
     def _body(self, **fields: Any) -> bytes:
         return to_json({"worker_id": self._worker, "lease_seconds": self.lease_seconds, **fields})
 
 
-def _line(line: LogLine) -> dict[str, Any]:
+def _line(line: LogEntry) -> dict[str, Any]:
     return {
         "id": line.job_id,
         "token": line.token,
@@ -280,22 +280,22 @@ MARGIN_SECONDS = 10.0
 class HttpWorkerListener:
     def __init__(
         self,
-        line: HttpConnection,
+        connection: HttpConnection,
         worker_id: UUID,
         queues: set[str],
-        tell: NotificationCallbacks,
+        callbacks: NotificationCallbacks,
     ) -> None:
-        self._line = line
+        self._connection = connection
         self._worker = str(worker_id)
         self._queues = queues
-        self._tell = tell
+        self._callbacks = callbacks
         self._cursor = ""
-        self.works = True
+        self.is_available = True
         # The worker then reloads definitions often, which is cheap: the server reads them for many workers.
         self.listening = False
 
     async def run(self) -> None:
-        while self.works:
+        while self.is_available:
             try:
                 await self._listen()
             except UNREACHABLE:
@@ -308,16 +308,18 @@ class HttpWorkerListener:
             "cursor": self._cursor,
             "wait_seconds": WAIT_SECONDS,
         }
-        answer = await self._line.post("notifications", to_json(body), seconds=WAIT_SECONDS + MARGIN_SECONDS)
-        self._cursor, self.works = answer["cursor"], answer["listening"]
+        answer = await self._connection.post(
+            "notifications", to_json(body), seconds=WAIT_SECONDS + MARGIN_SECONDS
+        )
+        self._cursor, self.is_available = answer["cursor"], answer["listening"]
         if answer["missed"]:
-            self._tell.listening()
+            self._callbacks.listening()
         if answer["missed"] or answer["cancel"]:
-            self._tell.cancel()
+            self._callbacks.cancel()
         if answer["missed"] or answer["definitions"]:
-            self._tell.definitions()
+            self._callbacks.definitions()
         if answer["work"]:
-            self._tell.work()
+            self._callbacks.work()
 
 
 class HttpBackend:
@@ -327,19 +329,19 @@ class HttpBackend:
         warn_of_plain_http(settings)
         self._worker_id = worker_id
         self._settings = settings
-        self._line = HttpConnection(settings)
+        self._connection = HttpConnection(settings)
 
     def leases(self) -> HttpLeaseStore:
-        return HttpLeaseStore(self._line, self._worker_id, self._settings.lease_seconds)
+        return HttpLeaseStore(self._connection, self._worker_id, self._settings.lease_seconds)
 
-    def notebook(self) -> HttpAttemptStore:
-        return HttpAttemptStore(self._line, self._worker_id, self._settings.lease_seconds)
+    def attempts(self) -> HttpAttemptStore:
+        return HttpAttemptStore(self._connection, self._worker_id, self._settings.lease_seconds)
 
     def pools(self) -> HandlerPools:
         return HandlerPools(None)
 
-    def shelf(self) -> HttpArtifactStore:
-        return HttpArtifactStore(self._line, self._settings.max_artifact_bytes)
+    def artifacts(self) -> HttpArtifactStore:
+        return HttpArtifactStore(self._connection, self._settings.max_artifact_bytes)
 
     @contextmanager
     def pulse(self) -> Iterator[HttpHeartbeatConnection]:
@@ -348,8 +350,8 @@ class HttpBackend:
         with httpx.Client(**{**options(self._settings), "timeout": seconds}) as client:
             yield HttpHeartbeatConnection(client, self._worker_id, self._settings.lease_seconds)
 
-    def listener(self, queues: set[str], tell: NotificationCallbacks) -> HttpWorkerListener:
-        return HttpWorkerListener(self._line, self._worker_id, queues, tell)
+    def listener(self, queues: set[str], callbacks: NotificationCallbacks) -> HttpWorkerListener:
+        return HttpWorkerListener(self._connection, self._worker_id, queues, callbacks)
 
     async def dispatch(self, claimants: Sequence[Claimant]) -> Sequence[Reader]:
         """Return no readers: the server wakes remote workers."""
@@ -357,4 +359,4 @@ class HttpBackend:
         return ()
 
     async def close(self) -> None:
-        await self._line.close()
+        await self._connection.close()

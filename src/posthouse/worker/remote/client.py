@@ -24,7 +24,7 @@ from posthouse.errors import (
     LeaseLost,
     NotAuthenticated,
     PosthouseError,
-    Refused,
+    RequestRejected,
     ServerUnavailable,
 )
 from posthouse.settings import Settings
@@ -47,7 +47,7 @@ def error_of(response: httpx.Response) -> PosthouseError:
     code, detail = _problem(response)
     if response.status_code >= httpx.codes.INTERNAL_SERVER_ERROR or response.status_code in _LATER:
         return ServerUnavailable(detail)
-    return _OURS.get(code, Refused)(detail)
+    return _OURS.get(code, RequestRejected)(detail)
 
 
 def _problem(response: httpx.Response) -> tuple[str, str]:
@@ -62,9 +62,9 @@ def _problem(response: httpx.Response) -> tuple[str, str]:
 _log = logging.getLogger("posthouse.worker")
 
 PREFIX = "/api/v1/worker/"
-ANSWER_SECONDS, SHORTEST_ANSWER_SECONDS = 30.0, 5.0
+ANSWER_SECONDS, MIN_ANSWER_SECONDS = 30.0, 5.0
 CONNECT_SECONDS = 5.0
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
+FIRST_PAUSE, MAX_PAUSE = 0.05, 5.0
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
@@ -86,7 +86,7 @@ def options(settings: Settings) -> dict[str, Any]:
 
 def answer_seconds(lease_seconds: float) -> float:
     """Return how long to wait for a response, so that a lost report is repeated while its lease is valid."""
-    return min(ANSWER_SECONDS, max(SHORTEST_ANSWER_SECONDS, lease_seconds / 2))
+    return min(ANSWER_SECONDS, max(MIN_ANSWER_SECONDS, lease_seconds / 2))
 
 
 def warn_of_plain_http(settings: Settings) -> None:
@@ -114,7 +114,7 @@ class HttpConnection:
         self._failures = 0
         self._answered = asyncio.Event()
         # A caller may have to report outcomes before leases expire.
-        self._longest = min(LONGEST_PAUSE, settings.lease_seconds / 6)
+        self._longest = min(MAX_PAUSE, settings.lease_seconds / 6)
 
     async def get(self, path: str, **arguments: Any) -> Any:
         return await self.ask("GET", path, **arguments)
@@ -162,7 +162,7 @@ def pause_after(failures: int, most: float) -> float:
 
 
 class HttpHeartbeatConnection:
-    watched = False
+    holds_liveness_lock = False
 
     def __init__(self, client: httpx.Client, worker_id: UUID, lease_seconds: float) -> None:
         self._client = client

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid5
 
 from posthouse.client.enqueue import EventOptions, encode_event
-from posthouse.commands import PERMANENT, CommandRunner, CommandSpec, Completed, Progress
+from posthouse.commands import PERMANENT, CommandProgress, CommandResult, CommandRunner, CommandSpec
 from posthouse.core.command.spec import signal_name
 from posthouse.core.command.template import TemplateValues, Values
 from posthouse.core.definition import StoredDefinition, parse_command
@@ -21,11 +21,11 @@ from posthouse.core.outcome import Crashed, Policy
 from posthouse.core.retry import DEFAULT_RETRY
 from posthouse.core.secret_names import variable_of
 from posthouse.errors import (
-    CommandLost,
-    CommandUnstartable,
+    CommandInterrupted,
+    CommandStartError,
+    DatabaseRequired,
     InvalidDefinition,
     LeaseLost,
-    NoDatabase,
     PosthouseError,
 )
 from posthouse.settings import Settings, cores
@@ -53,11 +53,11 @@ def _find(name: str, folder: str) -> str:
     except FileNotFoundError:
         value = None
     except (OSError, ValueError) as error:  # the text of a decoding error would show a part of the secret
-        raise CommandUnstartable(f"cannot read the secret {name}:  {_why(error)}") from None
+        raise CommandStartError(f"cannot read the secret {name}:  {_why(error)}") from None
     if value is None:
-        place = f"a file {name} in {folder}" if folder else f"a file {name} in POSTHOUSE_SECRETS_DIR"
-        raise CommandUnstartable(
-            f"secret {name} does not exist on this worker: set {variable}, or put {place}"
+        location = f"a file {name} in {folder}" if folder else f"a file {name} in POSTHOUSE_SECRETS_DIR"
+        raise CommandStartError(
+            f"secret {name} does not exist on this worker: set {variable}, or put {location}"
         )
     return value.removesuffix("\n").removesuffix("\r")
 
@@ -88,7 +88,7 @@ class CommandJobs:
         self._specs: dict[str, tuple[StoredDefinition, CommandSpec]] = {}
         self._loop = asyncio.get_running_loop()
         self._runner = CommandRunner(grace=settings.cancel_grace_seconds)
-        self._lost_grace = LeaseTiming(settings.lease_seconds).stop_grace(settings.cancel_grace_seconds)
+        self._lease_lost_grace = LeaseTiming(settings.lease_seconds).stop_grace(settings.cancel_grace_seconds)
         self._stop_grace = min(settings.cancel_grace_seconds, STOP_GRACE)
         self._secrets_dir = settings.secrets_dir
         self._most_bytes = settings.max_result_bytes
@@ -104,7 +104,7 @@ class CommandJobs:
         if self._runner.guardian_pid is None:
             self._runner.start()
 
-    def adopt(self, handlers: Collection[str]) -> list[str]:
+    def refresh(self, handlers: Collection[str]) -> list[str]:
         """Load the current definitions and return the kinds that can be run.
 
         A removed definition is kept for jobs that were claimed before its removal. A handler of the same name
@@ -113,10 +113,10 @@ class CommandJobs:
         return [
             rules.key
             for rules in self._definition_watcher.commands()
-            if rules.key not in handlers and self._adopted(rules)
+            if rules.key not in handlers and self._load(rules)
         ]
 
-    def _adopted(self, rules: StoredDefinition) -> bool:
+    def _load(self, rules: StoredDefinition) -> bool:
         if rules.key in self._specs and self._specs[rules.key][0] == rules:
             return True
         try:
@@ -143,21 +143,21 @@ class CommandJobs:
             on_start=pids.append,
             on_output=job.emit_output,
             on_progress=reports,
-            on_end=lambda done: self._keep_output(attempt, done),
+            on_end=lambda done: self._record_output(attempt, done),
         )
         try:
-            done = await self._to_its_end(attempt, run)
-        except CommandLost as error:
+            done = await self._run_until_exit(attempt, run)
+        except CommandInterrupted as error:
             # The command may have killed its supervisor, even before its start was reported.
             if error.may_have_run:
                 raise Crashed(str(error), pid=pids[0] if pids else None) from None
             raise
         finally:
-            await reports.landed()
-        ending = done.ending()
-        if ending is None and spec.emits is not None:
+            await reports.flush()
+        outcome = done.to_outcome()
+        if outcome is None and spec.emits is not None:
             await self._emit(spec.emits, job, done.result)
-        return done.result if ending is None else ending
+        return done.result if outcome is None else outcome
 
     async def _emit(self, name: str, job: Job, result: Any) -> None:
         """Emit the event of a command that succeeded: only once, even if the command runs several times."""
@@ -173,10 +173,12 @@ class CommandJobs:
         try:
             async with job.transaction() as connection:
                 await connection.execute(query("emit"), (text,))
-        except NoDatabase:
+        except DatabaseRequired:
             job.log.warning("event %s not emitted: this worker has no database connection", name)
 
-    async def _to_its_end(self, attempt: Attempt, run: Coroutine[Any, Any, Completed]) -> Completed:
+    async def _run_until_exit(
+        self, attempt: Attempt, run: Coroutine[Any, Any, CommandResult]
+    ) -> CommandResult:
         """Wait until no process of the command is left, even if canceled.
 
         After a lost lease and at shutdown, the command has a shorter grace.
@@ -188,17 +190,17 @@ class CommandJobs:
             task.cancel()
             if isinstance(attempt.stop_reason, LeaseLost | Released):
                 stopping = type(attempt.stop_reason) is Released
-                self._loop.call_later(self._stop_grace if stopping else self._lost_grace, task.cancel)
+                self._loop.call_later(self._stop_grace if stopping else self._lease_lost_grace, task.cancel)
         return await task
 
-    def _keep_output(self, attempt: Attempt, done: Completed) -> None:
-        masked = self._definition_watcher.mask_text
+    def _record_output(self, attempt: Attempt, done: CommandResult) -> None:
+        mask = self._definition_watcher.mask_text
         attempt.command_output = {
             "pid": done.pid,
             "exit_code": done.exit_code,
             "signal": None if done.signal is None else signal_name(done.signal),
-            "stdout": masked(attempt, done.stdout_tail, cut=done.stdout_dropped > 0),
-            "stderr": masked(attempt, done.stderr_tail, cut=done.stderr_dropped > 0),
+            "stdout": mask(attempt, done.stdout_tail, cut=done.stdout_dropped > 0),
+            "stderr": mask(attempt, done.stderr_tail, cut=done.stderr_dropped > 0),
             "stdout_dropped": done.stdout_dropped or None,
             "stderr_dropped": done.stderr_dropped or None,
             "cpu_seconds": round(done.cpu_seconds, 3),
@@ -214,10 +216,10 @@ class ProgressReports:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._newest: Progress | None = None
+        self._newest: CommandProgress | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: CommandProgress) -> None:
         self._newest = progress
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._report())
@@ -228,7 +230,7 @@ class ProgressReports:
                 self._newest = None
                 await self._job.progress(progress.percent, step=progress.step, message=progress.message)
 
-    async def landed(self) -> None:
+    async def flush(self) -> None:
         if self._task is not None:
             await asyncio.wait([self._task], timeout=FLUSH_TIMEOUT_SECONDS)
 
@@ -245,17 +247,17 @@ def template_values(job: Job) -> Values:
     return values.with_payload(job.payload)
 
 
-async def _run_elsewhere(job: Job) -> None:
+async def _placeholder_handler(job: Job) -> None:
     """Stand in as the handler of command definitions, which CommandJobs runs instead."""
 
 
-_ARGUMENTS = HandlerArguments("a command", _run_elsewhere, batch=False)
+_ARGUMENTS = HandlerArguments("a command", _placeholder_handler, batch=False)
 
 
 def _definition(rules: StoredDefinition) -> JobDefinition:
     return JobDefinition(
         kind=rules.key,
-        handler=_run_elsewhere,
+        handler=_placeholder_handler,
         queue=rules.queue,
         priority=0,  # the priority and the next field are set at enqueue
         max_attempts=1,

@@ -1,12 +1,12 @@
 // Client of the HTTP API: requests, polling hooks, and validation of drafts.
-import { useCallback, useEffect, useRef, useState } from "./lib.js"
+import { useCallback, useEffect, useRef, useState } from "./preact.js"
 
 const SITE = new URL(document.documentElement.dataset.root, location.href)
 const ROOT = new URL("api/v1/", SITE)
 const DEFAULT_MESSAGE = "Cannot reach the server. Check that it is running, then try again."
 
 /** An error response of the API: its message, its code and the invalid fields. */
-export class Problem extends Error {
+export class ApiError extends Error {
   constructor(status, body) {
     super(body?.detail || body?.title || DEFAULT_MESSAGE)
     this.status = status
@@ -16,7 +16,7 @@ export class Problem extends Error {
   }
 }
 
-export const state = { csrf: null, tenant: null, onLogout: () => {} }
+export const state = { csrf: null, tenant: null, onUnauthorized: () => {} }
 
 export const configure = (changes) => Object.assign(state, changes)
 
@@ -24,7 +24,7 @@ export const configure = (changes) => Object.assign(state, changes)
 export const site = (path) => new URL(path.replace(/^\//, ""), SITE).href
 
 /** The URL of an API path, with the tenant that the operator has selected. */
-export function address(path, query = {}) {
+export function apiUrl(path, query = {}) {
   const url = new URL(path.replace(/^\//, ""), ROOT)
   if (state.tenant) url.searchParams.set("tenant", state.tenant)
   for (const [name, value] of Object.entries(query)) {
@@ -34,32 +34,32 @@ export function address(path, query = {}) {
   return url.href
 }
 
-async function ask(method, path, { query, body, headers, signal } = {}) {
-  const given = { Accept: "application/json", ...headers }
-  if (body !== undefined) given["Content-Type"] = "application/json"
-  if (method !== "GET" && state.csrf) given["X-CSRF-Token"] = state.csrf
-  let answer
+async function request(method, path, { query, body, headers, signal } = {}) {
+  const requestHeaders = { Accept: "application/json", ...headers }
+  if (body !== undefined) requestHeaders["Content-Type"] = "application/json"
+  if (method !== "GET" && state.csrf) requestHeaders["X-CSRF-Token"] = state.csrf
+  let response
   try {
-    answer = await fetch(address(path, query), {
-      method, headers: given, signal, credentials: "same-origin",
+    response = await fetch(apiUrl(path, query), {
+      method, headers: requestHeaders, signal, credentials: "same-origin",
       body: body === undefined ? undefined : JSON.stringify(body),
     })
   } catch (error) {
     if (error.name === "AbortError") throw error
-    throw new Problem(0, null)
+    throw new ApiError(0, null)
   }
-  const told = parsed(await answer.text(), answer.headers.get("content-type"))
-  if (answer.status === 401 && !path.startsWith("/session")) state.onLogout()
-  if (!answer.ok) throw new Problem(answer.status, told)
-  return told
+  const data = parsed(await response.text(), response.headers.get("content-type"))
+  if (response.status === 401 && !path.startsWith("/session")) state.onUnauthorized()
+  if (!response.ok) throw new ApiError(response.status, data)
+  return data
 }
 
 export const api = {
-  get: (path, query, signal) => ask("GET", path, { query, signal }),
-  post: (path, body, options) => ask("POST", path, { body, ...options }),
-  put: (path, body, options) => ask("PUT", path, { body, ...options }),
-  patch: (path, body, options) => ask("PATCH", path, { body, ...options }),
-  delete: (path, query) => ask("DELETE", path, { query }),
+  get: (path, query, signal) => request("GET", path, { query, signal }),
+  post: (path, body, options) => request("POST", path, { body, ...options }),
+  put: (path, body, options) => request("PUT", path, { body, ...options }),
+  patch: (path, body, options) => request("PATCH", path, { body, ...options }),
+  delete: (path, query) => request("DELETE", path, { query }),
 }
 
 export const parsed = (text, type) => (text && type?.includes("json") ? JSON.parse(text) : null)
@@ -71,7 +71,7 @@ export const parsed = (text, type) => (text && type?.includes("json") ? JSON.par
  */
 export function useApi(path, query, { every = 0 } = {}) {
   const [state, setState] = useState({ data: null, error: null, loading: path !== null })
-  const key = path === null ? null : address(path, query)
+  const key = path === null ? null : apiUrl(path, query)
   const round = useRef(null)
   const load = useCallback(async () => {
     if (key === null) return
@@ -81,11 +81,11 @@ export function useApi(path, query, { every = 0 } = {}) {
       const data = await api.get(path, query, mine.signal)
       setState({ data, error: null, loading: false, key })
     } catch (error) {
-      if (error.name !== "AbortError") setState((was) => ({ ...was, error, loading: false }))
+      if (error.name !== "AbortError") setState((previous) => ({ ...previous, error, loading: false }))
     }
   }, [key])
   useEffect(() => {
-    setState((was) => ({ ...was, loading: key !== null }))
+    setState((previous) => ({ ...previous, loading: key !== null }))
     load()
     return () => round.current?.abort()
   }, [load])
@@ -94,7 +94,7 @@ export function useApi(path, query, { every = 0 } = {}) {
     const timer = setInterval(() => document.hidden || load(), every)
     return () => clearInterval(timer)
   }, [load, every])
-  const setData = useCallback((change) => setState((was) => ({ ...was, data: typeof change === "function" ? change(was.data) : change })), [])
+  const setData = useCallback((change) => setState((previous) => ({ ...previous, data: typeof change === "function" ? change(previous.data) : change })), [])
   return { ...state, stale: state.key !== key, reload: load, setData }
 }
 
@@ -103,7 +103,7 @@ export function useApi(path, query, { every = 0 } = {}) {
 const PAUSE = 250
 
 /** {data, error} of a POST of `body` to `path`, after a pause in typing. Previous data is kept until the next response. */
-export function useTrial(path, body, query) {
+export function usePreview(path, body, query) {
   const [state, setState] = useState({ data: null, error: null })
   const key = path && JSON.stringify([path, body, query])
   useEffect(() => {
@@ -113,7 +113,7 @@ export function useTrial(path, body, query) {
       try {
         setState({ data: await api.post(path, body, { query, signal: round.signal }), error: null })
       } catch (error) {
-        if (error.name !== "AbortError") setState((was) => ({ ...was, error }))
+        if (error.name !== "AbortError") setState((previous) => ({ ...previous, error }))
       }
     }, PAUSE)
     return () => {
@@ -125,4 +125,4 @@ export function useTrial(path, body, query) {
 }
 
 /** {path: message} of the validation errors; the first of each path. */
-export const faultsByPath = (faults = []) => Object.fromEntries([...faults].reverse().map(({ path, message }) => [path, message]))
+export const errorsByPath = (errors = []) => Object.fromEntries([...errors].reverse().map(({ path, message }) => [path, message]))

@@ -7,11 +7,11 @@ const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" 
 const whole = new Intl.NumberFormat("en")
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 })
 
-export const exactly = (moment) => exact.format(new Date(moment))
+export const formatDateTime = (moment) => exact.format(new Date(moment))
 export const timeOfDay = (moment) => clock.format(new Date(moment))
 export const dayOf = (moment) => day.format(new Date(moment))
-export const count = (number) => (number === null || number === undefined ? "–" : whole.format(number))
-export const short = (number) => (number === null || number === undefined ? "–" : number < 10000 ? whole.format(Math.round(number)) : compact.format(number))
+export const formatInteger = (number) => (number === null || number === undefined ? "–" : whole.format(number))
+export const formatCompact = (number) => (number === null || number === undefined ? "–" : number < 10000 ? whole.format(Math.round(number)) : compact.format(number))
 export const percent = (share) => (share === null || share === undefined || Number.isNaN(share) ? "–" : `${(share * 100).toFixed(share && share < 0.1 ? 1 : 0)} %`)
 
 /** Seconds in readable units: 340 ms, 4.2 s, 12 m 5 s, 3 h 2 m, 5 d. */
@@ -28,7 +28,7 @@ export function duration(seconds) {
   return `${Math.floor(rounded / size)} ${unit}${rest ? ` ${rest} ${next[0]}` : ""}`
 }
 
-export const between = (from, to) => (from ? (new Date(to ?? Date.now()) - new Date(from)) / 1000 : null)
+export const secondsBetween = (from, to) => (from ? (new Date(to ?? Date.now()) - new Date(from)) / 1000 : null)
 
 /** "4 m ago", "in 2 h", "now". */
 export function relative(moment, now = Date.now()) {
@@ -48,8 +48,8 @@ export function bytes(size) {
 }
 
 export const shortId = (id) => (id ? `${id.slice(0, 8)}…${id.slice(-4)}` : "–")
-export const words = (name) => name.replaceAll("_", " ")
-export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`
+export const humanize = (name) => name.replaceAll("_", " ")
+export const plural = (number, one, many = `${one}s`) => `${formatInteger(number)} ${number === 1 ? one : many}`
 
 // Priorities are numbers, lower runs first; four of them have names.
 

@@ -1,20 +1,19 @@
 // Entry point of the console, and the layout of its pages.
 import { site } from "./api.js"
-import { Frame } from "./frame.js"
-import { html, useState } from "./lib.js"
-import { useSession } from "./session.js"
-import { start } from "./start.js"
-import { Overview } from "./pages/overview.js"
-import { Jobs } from "./pages/jobs.js"
-import { Job } from "./pages/job.js"
+import { Button } from "./components/display.js"
+import { EnqueueDialog } from "./components/enqueue-dialog.js"
+import { Frame, start } from "./layout.js"
+import { Definitions } from "./pages/definitions.js"
 import { Failures } from "./pages/failures.js"
-import { Workers } from "./pages/workers.js"
+import { Job } from "./pages/job.js"
+import { Jobs } from "./pages/jobs.js"
+import { Operator } from "./pages/operator.js"
+import { Overview } from "./pages/overview.js"
 import { Queues } from "./pages/queues.js"
 import { Triggers } from "./pages/triggers.js"
-import { Definitions } from "./pages/definitions.js"
-import { Operator } from "./pages/operator.js"
-import { EnqueueDialog } from "./pages/enqueue.js"
-import { Button } from "./ui/basics.js"
+import { Workers } from "./pages/workers.js"
+import { html, useState } from "./preact.js"
+import { useSession } from "./session.js"
 
 const SECTIONS = [
   { name: "overview", path: "", text: "Overview", icon: "pulse", needs: "jobs:read" },
@@ -44,7 +43,7 @@ const ROUTES = [
 ]
 
 /** The applications that this server runs, and their pages. */
-const APPS = JSON.parse(document.documentElement.dataset.apps).map(([text, path]) => ({ href: site(path), text, icon: "layers" }))
+const APPS = JSON.parse(document.documentElement.dataset.apps).map(([text, path]) => ({ href: site(path), text, icon: path === "/apps/" ? "star" : "window" }))
 
 function Shell({ section, title, children }) {
   const session = useSession()

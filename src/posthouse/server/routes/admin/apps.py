@@ -14,7 +14,7 @@ from posthouse.console import AppPage
 from posthouse.identity import Permission
 from posthouse.insights import JobDetail, JobFilter
 from posthouse.server.http.auth import Access, allow
-from posthouse.server.http.bodies import api_router
+from posthouse.server.http.requests import api_router
 from posthouse.server.http.responses import json_response
 from posthouse.server.schemas.jobs import ApiModel
 from posthouse.storage.actions import DEMO_KIND, DEMO_TENANT, demo_subject, enqueue_demo

@@ -21,13 +21,12 @@ from posthouse.definitions import (
     create_definition,
     remove_definition,
 )
-from posthouse.errors import ChangedMeanwhile, DefinitionNotFound, InvalidDefinition
+from posthouse.errors import DefinitionNotFound, EditConflict, InvalidDefinition
 from posthouse.identity import Permission
 from posthouse.insights import DefinitionInfo
 from posthouse.server.http.auth import Access, allow
-from posthouse.server.http.bodies import api_router
 from posthouse.server.http.field_names import OF_DEFINITION, renamed_fields, stored_names, wire
-from posthouse.server.http.idempotency import IdempotencyKey, run_idempotent
+from posthouse.server.http.requests import IdempotencyKey, api_router, run_idempotent
 from posthouse.server.http.responses import (
     Cursor,
     Limit,
@@ -221,7 +220,7 @@ async def edit_definition(request: Request, key: Key, changes: DefinitionChanges
         cleared = stored_names(changes.clear, OF_DEFINITION)
         changed = await change_definition(db, key, changes.fields(), clear=cleared, actor=access.actor)
         if "if-match" in request.headers and changed["version"] > old.version + 1:
-            raise ChangedMeanwhile(  # rolls back
+            raise EditConflict(  # rolls back
                 f"the definition {key!r} was modified since you loaded it; reload and try again"
             )
         return json_response(await insights.get_definition(db, key, offline_after=access.offline_after))

@@ -26,12 +26,11 @@ from posthouse.insights import (
     TenantInfo,
     WorkerInfo,
 )
+from posthouse.insights.administration import SettingInfo
 from posthouse.insights.doctor import Report
-from posthouse.insights.settings import SettingInfo
 from posthouse.server.health import HealthCache
 from posthouse.server.http.auth import Access, allow
-from posthouse.server.http.bodies import api_router
-from posthouse.server.http.parameters import ApiDatetime, JobReader, QueryText
+from posthouse.server.http.requests import ApiDatetime, JobReader, QueryText, api_router
 from posthouse.server.http.responses import (
     Cursor,
     Limit,
@@ -168,15 +167,15 @@ async def see_whole(access: Operator) -> Response:
     """
     async with access.transaction() as db:
         workers = await insights.workers(db, offline_after=access.offline_after)
-        whole = PlatformOverview(
-            jobs=await insights.status_counts(db),
+        overview = PlatformOverview(
+            jobs=await insights.jobs_summary(db),
             workers=sum(worker.status != "offline" for worker in workers),
-            stale_workers=[worker for worker in workers if worker.died],
+            stale_workers=[worker for worker in workers if worker.lost],
             queues=await insights.list_queues(db, offline_after=access.offline_after),
             tenants=await insights.tenants(db),
             alerts=await insights.alert_counts(db),
         )
-    return json_response(whole)
+    return json_response(overview)
 
 
 @router.get("/admin/retention", response_model=RetentionReport)
@@ -191,7 +190,7 @@ OPERATORS = [allow(Permission.OVERVIEW_READ)]
 
 
 @admin.get("/doctor", response_model=Report, dependencies=OPERATORS)
-async def ask_doctor(request: Request) -> Response:
+async def run_doctor(request: Request) -> Response:
     """Run the doctor checks of the database and the queue.
 
     Each finding says what is wrong, what it means and what to do. Results are cached for a few seconds.

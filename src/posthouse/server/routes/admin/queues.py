@@ -13,8 +13,7 @@ from posthouse.errors import InvalidRequest, LimitNotFound
 from posthouse.identity import Permission
 from posthouse.insights import LimitInfo, QueueInfo, SlotInfo
 from posthouse.server.http.auth import Access, allow
-from posthouse.server.http.bodies import api_router
-from posthouse.server.http.parameters import JobReader
+from posthouse.server.http.requests import JobReader, api_router
 from posthouse.server.http.responses import json_response
 from posthouse.server.schemas.jobs import ApiModel, ChangeResponse, Name
 from posthouse.storage.actions import pause_queue, remove_limit, resume_queue, set_limit
@@ -44,7 +43,7 @@ async def pause(name: QueueName, access: Writer) -> Response:
 
     No more jobs of the queue start; running jobs continue.
     """
-    _refuse_control(name)
+    _reject_control_characters(name)
     async with access.transaction() as db:
         return json_response(ChangeResponse(changed=await pause_queue(db, name, actor=access.actor)))
 
@@ -52,12 +51,12 @@ async def pause(name: QueueName, access: Writer) -> Response:
 @admin.post("/{name:path}/resume", response_model=ChangeResponse)
 async def resume(name: QueueName, access: Writer) -> Response:
     """Resume a queue."""
-    _refuse_control(name)
+    _reject_control_characters(name)
     async with access.transaction() as db:
         return json_response(ChangeResponse(changed=await resume_queue(db, name, actor=access.actor)))
 
 
-def _refuse_control(name: str) -> None:
+def _reject_control_characters(name: str) -> None:
     if any(ord(char) < ord(" ") for char in name):
         raise InvalidRequest(f"invalid queue name {name!r}: control characters are not allowed")
 

@@ -10,7 +10,7 @@ from posthouse import insights
 from posthouse.identity import Permission
 from posthouse.insights import TenantInfo
 from posthouse.server.http.auth import Access, allow
-from posthouse.server.http.bodies import api_router
+from posthouse.server.http.requests import api_router
 from posthouse.server.schemas.jobs import ApiModel
 from posthouse.storage.actions import change_tenant, create_tenant, delete_tenant
 

@@ -11,7 +11,7 @@ from posthouse import insights
 from posthouse.identity import Permission
 from posthouse.insights import VisibleWorker, WorkerChange, WorkerInfo
 from posthouse.server.http.auth import Access, allow
-from posthouse.server.http.bodies import api_router
+from posthouse.server.http.requests import api_router
 from posthouse.server.http.responses import (
     Cursor,
     Limit,

@@ -7,14 +7,14 @@ from uuid import UUID
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
-from posthouse.blobs import Store, checked_artifact_name
+from posthouse.blobs import BlobStore, validate_artifact_name
 from posthouse.errors import WrongOffset
 from posthouse.identity import Permission
-from posthouse.insights.job_details import ArtifactInfo, artifact_place, artifacts_of
-from posthouse.server.artifacts import Piece, Uploads
+from posthouse.insights.job_details import ArtifactInfo, get_artifact, list_artifacts
+from posthouse.server.artifacts import UploadRange, Uploads
 from posthouse.server.http.auth import Access, allow
-from posthouse.server.http.bodies import file_body
 from posthouse.server.http.files import download
+from posthouse.server.http.requests import file_body
 from posthouse.server.http.responses import json_response
 from posthouse.server.routes.worker.fleet import Worker, as_json
 from posthouse.server.routes.worker.jobs import LeaseToken
@@ -28,8 +28,8 @@ Sha256 = Annotated[
 _OF_WORKERS = "/worker/jobs/{job_id}/artifacts/{name:path}"
 
 
-def _store(request: Request) -> Store:
-    store: Store = request.app.state.store
+def _store(request: Request) -> BlobStore:
+    store: BlobStore = request.app.state.store
     return store
 
 
@@ -42,7 +42,7 @@ def _uploads(request: Request) -> Uploads:
 async def find(job_id: UUID, access: Reader) -> Response:
     """List the artifacts of a job."""
     async with access.transaction() as db:
-        return json_response(await artifacts_of(db, job_id, tenant=access.principal.tenant))
+        return json_response(await list_artifacts(db, job_id, tenant=access.principal.tenant))
 
 
 @router.get("/jobs/{job_id}/artifacts/{name:path}", response_class=Response)
@@ -52,7 +52,7 @@ async def fetch(job_id: UUID, name: str, request: Request, access: Reader) -> Re
     Supports the `Range` header.
     """
     async with access.transaction() as db:
-        found = await artifact_place(db, job_id, checked_artifact_name(name), tenant=access.principal.tenant)
+        found = await get_artifact(db, job_id, validate_artifact_name(name), tenant=access.principal.tenant)
     return download(_store(request), found, request.headers.get("range"))
 
 
@@ -71,9 +71,9 @@ async def keep(
     after a lost connection, `HEAD` returns the number of bytes received. The artifact is stored when all
     bytes were received and the checksum matches.
     """
-    checked_artifact_name(name)
+    validate_artifact_name(name)
     await worker.get_attempt(job_id, token)
-    piece = Piece.of(request.headers.get("content-range"))
+    piece = UploadRange.of(request.headers.get("content-range"))
     uploads = _uploads(request)
     try:
         content = file_body(request, uploads.limit)
@@ -89,16 +89,16 @@ async def keep(
         answer.status_code = 202
         answer.headers["Upload-Offset"] = str(arrived)
         return answer
-    place, digest = done
+    blob_key, digest = done
     kept = {"name": name, "size": digest.size, "sha256": digest.sha256.hex()}
     kind = request.headers.get("x-artifact-type", "application/octet-stream")[:200]
     try:
         await save_artifact(
-            worker.workers.line, job_id, token, name=name, place=place, size=digest.size,
+            worker.workers.connections, job_id, token, name=name, blob_key=blob_key, size=digest.size,
             sha256=digest.sha256, type=kind,
         )  # fmt: skip
     except BaseException:
-        await _store(request).delete(place)
+        await _store(request).delete(blob_key)
         raise
     answer = as_json(**kept)
     answer.status_code = 201
@@ -119,7 +119,7 @@ async def arrived(
     The `Upload-Offset` header contains the number of bytes received.
     """
     await worker.get_attempt(job_id, token)
-    offset = await _uploads(request).offset(job_id, checked_artifact_name(name), sha256)
+    offset = await _uploads(request).offset(job_id, validate_artifact_name(name), sha256)
     return Response(headers={"Upload-Offset": str(offset)})
 
 
@@ -139,5 +139,7 @@ async def give(
     The artifact belongs to this job or to another job of its tenant. Supports the `Range` header.
     """
     await worker.get_attempt(job_id, token)
-    found = await artifact_for_job(worker.workers.line, job_id, token, checked_artifact_name(name), of)
+    found = await artifact_for_job(
+        worker.workers.connections, job_id, token, validate_artifact_name(name), of
+    )
     return download(_store(request), found, request.headers.get("range"))

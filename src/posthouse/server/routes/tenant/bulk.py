@@ -1,4 +1,4 @@
-"""Bulk changes: retry or cancel the jobs that match a filter."""
+"""Bulk changes: retry or cancel the jobs that match a filter. Failure groups, whose jobs they often retry."""
 
 from __future__ import annotations
 
@@ -7,20 +7,27 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import Query, Request, Response
+from fastapi import Path, Query, Request, Response
 
 from posthouse import insights
 from posthouse.core.filters import Filter, JobQuery, format_filter, parse_filter
 from posthouse.errors import IllegalTransition, InvalidRequest, JobNotFound
-from posthouse.insights import BulkChange, JobFilter
+from posthouse.insights import BulkChange, FailureDetail, FailureFilter, FailureGroup, JobFilter
 from posthouse.server.http.auth import Access
-from posthouse.server.http.bodies import api_router
-from posthouse.server.http.idempotency import IdempotencyKey, run_idempotent
-from posthouse.server.http.parameters import JobReader, JobWriter
+from posthouse.server.http.requests import (
+    ApiDatetime,
+    IdempotencyKey,
+    JobReader,
+    JobWriter,
+    QueryText,
+    api_router,
+    run_idempotent,
+)
 from posthouse.server.http.responses import (
     Cursor,
     Limit,
     Page,
+    clamp_limit,
     decode_cursor,
     json_response,
     page,
@@ -53,7 +60,7 @@ async def change_many(
     if bulk.q is not None:
         if bulk.filter is not None:
             raise InvalidRequest("q and filter are alternatives; send only one")
-        found = FoundChange(bulk, access, parse_filter(bulk.q))
+        found = FilteredBulkChange(bulk, access, parse_filter(bulk.q))
         return await run_idempotent(request, access, idempotency_key, found.start)
     if bulk.filter is None or not bulk.filter.given_fields():
         raise InvalidRequest("no jobs selected: send q, or filter with at least one field")
@@ -64,8 +71,10 @@ async def change_many(
                 "jobs with q instead"
             )
         return json_response(await _cancel(bulk, bulk.filter, access))
-    chosen = _chosen(bulk, bulk.filter, access)
-    return await run_idempotent(request, access, idempotency_key, lambda db: _retry(db, bulk, access, chosen))
+    criteria = _criteria(bulk, bulk.filter, access)
+    return await run_idempotent(
+        request, access, idempotency_key, lambda db: _retry(db, bulk, access, criteria)
+    )
 
 
 @router.get("/bulk", response_model=Page[BulkChange])
@@ -104,24 +113,24 @@ async def stop_bulk_change(bulk_id: UUID, access: JobWriter) -> Response:
         )
 
 
-async def _retry(db: Db, bulk: Bulk, access: Access, chosen: dict[str, Any]) -> Response:
-    matched = await insights.count_retriable(db, chosen, most=COUNTED)
+async def _retry(db: Db, bulk: Bulk, access: Access, criteria: dict[str, Any]) -> Response:
+    matched = await insights.count_retriable(db, criteria, most=COUNTED)
     if bulk.dry_run:
         return json_response(_answer(bulk, matched))
     bulk_id = await actions.start_bulk_retry(
-        db, chosen, rate=bulk.rate, stop_share=bulk.stop_share, stop_after=bulk.stop_after,
+        db, criteria, rate=bulk.rate, stop_share=bulk.stop_share, stop_after=bulk.stop_after,
         in_seconds=bulk.start_in_seconds, actor=access.actor,
     )  # fmt: skip
     started = await insights.get_bulk_change(db, bulk_id, tenant=access.tenant)
     return json_response(_answer(bulk, matched, bulk_id=bulk_id, starts_at=started.starts_at))
 
 
-def _chosen(bulk: Bulk, choice: JobSelection, access: Access) -> dict[str, Any]:
+def _criteria(bulk: Bulk, choice: JobSelection, access: Access) -> dict[str, Any]:
     if other := choice.given_fields() - RETRY_FIELDS:
         raise InvalidRequest(
             f"filter fields not supported for retry: {', '.join(sorted(other))}; use q instead"
         )
-    chosen = {
+    criteria = {
         "fingerprint": choice.fingerprint,
         "kind": choice.definition_key,
         "queue": choice.queue,
@@ -130,19 +139,19 @@ def _chosen(bulk: Bulk, choice: JobSelection, access: Access) -> dict[str, Any]:
         "until": choice.ended_before,
         "limit": bulk.limit,
     }
-    return {name: value for name, value in chosen.items() if value is not None}
+    return {name: value for name, value in criteria.items() if value is not None}
 
 
 async def _cancel(bulk: Bulk, choice: JobSelection, access: Access) -> BulkResponse:
-    chosen = _active(choice, access)
+    criteria = _active(choice, access)
     async with access.transaction() as db:
-        matched = await insights.count_jobs(db, chosen, most=COUNTED)
+        matched = await insights.count_jobs(db, criteria, most=COUNTED)
         if bulk.dry_run:
             return _answer(bulk, matched)
         most = min(bulk.limit or CANCELED_AT_ONCE, CANCELED_AT_ONCE)
-        wanted = await insights.ids_of_jobs(db, chosen, most=most)
+        wanted = await insights.active_job_ids(db, criteria, most=most)
     counts = {"canceled": 0, "canceling": 0, "skipped": 0}
-    async with access.gate.pool.connection() as connection:
+    async with access.authenticator.pool.connection() as connection:
         for job_id in wanted:
             # One transaction per job: a single one would violate the lock order of other transactions.
             try:
@@ -182,7 +191,7 @@ def _active(choice: JobSelection, access: Access) -> JobFilter:
 
 def _answer(bulk: Bulk, matched: int, **done: Any) -> BulkResponse:
     return BulkResponse(
-        action=bulk.action, dry_run=bulk.dry_run, matched=matched, counted_up_to=COUNTED,
+        action=bulk.action, dry_run=bulk.dry_run, matched=matched, count_limit=COUNTED,
         exact=matched < COUNTED, **done,
     )  # fmt: skip
 
@@ -191,32 +200,72 @@ SAMPLE = 5
 
 
 @dataclass(frozen=True, slots=True)
-class FoundChange:
+class FilteredBulkChange:
     bulk: Bulk
     access: Access
-    chosen: Filter
+    filter: Filter
 
     async def start(self, db: Db) -> Response:
         """Start the bulk change or, for a dry run, return what it would change."""
-        search = await insights.search_to_change(db, self.bulk.action, self.chosen, tenant=self.access.tenant)
+        search = await insights.search_changeable_jobs(
+            db, self.bulk.action, self.filter, tenant=self.access.tenant
+        )
         count = await insights.count_to_change(db, search, self.bulk.limit)
         response = BulkResponse(
             action=self.bulk.action, dry_run=self.bulk.dry_run, matched=count.count, exact=count.exact,
-            counted_up_to=count.counted_up_to,
+            count_limit=count.count_limit,
         )  # fmt: skip
         if self.bulk.dry_run:
-            response.sample = await insights.first_of(db, search, SAMPLE)
+            response.sample = await insights.sample_jobs(db, search, SAMPLE)
         else:
             await self._start(db, search, response)
         return json_response(response)
 
     async def _start(self, db: Db, search: JobQuery, response: BulkResponse) -> None:
         bulk, access = self.bulk, self.access
-        chosen = {"q": format_filter(self.chosen), "tenant": access.tenant, "limit": bulk.limit}
+        criteria = {"q": format_filter(self.filter), "tenant": access.tenant, "limit": bulk.limit}
         response.bulk_id = await start_bulk_change(
-            db, bulk.action, chosen, search.as_json(), rate=bulk.rate, stop_share=bulk.stop_share,
+            db, bulk.action, criteria, search.as_json(), rate=bulk.rate, stop_share=bulk.stop_share,
             stop_after=bulk.stop_after, in_seconds=bulk.start_in_seconds, actor=access.actor,
         )  # fmt: skip
         response.starts_at = (
             await insights.get_bulk_change(db, response.bulk_id, tenant=access.tenant)
         ).starts_at
+
+
+failures = api_router("/failures", "failures")
+Fingerprint = Annotated[
+    str,
+    Path(min_length=1, max_length=64, description="Fingerprint of the failure group, or a unique prefix."),
+]
+
+
+@failures.get("", response_model=Page[FailureGroup])
+async def list_failures(
+    access: JobReader,
+    kind: QueryText = None,
+    since: Annotated[ApiDatetime | None, Query(description="Only groups seen since this time.")] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """List failure groups, latest first."""
+    behind: Any = decode_cursor(cursor, datetime, str, str, str)
+    criteria = FailureFilter(kind=kind, tenant=access.tenant, since=since, behind=behind, limit=limit)
+    async with access.transaction() as db:
+        found = await insights.list_failure_groups(db, criteria)
+    return json_response(page(found, limit, "last_seen", "tenant_id", "kind", "fingerprint"))
+
+
+@failures.get("/{fingerprint}", response_model=FailureDetail)
+async def show_failure(
+    fingerprint: Fingerprint,
+    access: JobReader,
+    kind: QueryText = None,
+    jobs: Annotated[int, Query(ge=1, description="Number of jobs to return, up to 200.")] = 10,
+) -> Response:
+    """Get a failure group with its latest error and its jobs."""
+    async with access.transaction() as db:
+        found = await insights.get_failure(
+            db, fingerprint, kind=kind, tenant=access.tenant, jobs=clamp_limit(jobs)
+        )
+    return json_response(found)

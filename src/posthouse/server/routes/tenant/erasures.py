@@ -13,9 +13,7 @@ from posthouse.client.enqueue import encode_erasure
 from posthouse.core.erasure import Erasure
 from posthouse.identity import Permission
 from posthouse.server.http.auth import Access, allow
-from posthouse.server.http.bodies import api_router
-from posthouse.server.http.idempotency import IdempotencyKey, run_idempotent
-from posthouse.server.http.parameters import JobReader
+from posthouse.server.http.requests import IdempotencyKey, JobReader, api_router, run_idempotent
 from posthouse.server.http.responses import (
     Cursor,
     Limit,

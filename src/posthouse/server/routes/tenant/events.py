@@ -14,8 +14,7 @@ from posthouse.client.enqueue import EventOptions, encode_event
 from posthouse.identity import Permission
 from posthouse.insights import EventInfo, MatchInfo
 from posthouse.server.http.auth import Access, allow
-from posthouse.server.http.bodies import api_router
-from posthouse.server.http.idempotency import IdempotencyKey, run_idempotent
+from posthouse.server.http.requests import IdempotencyKey, api_router, run_idempotent
 from posthouse.server.http.responses import (
     Cursor,
     Limit,

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from posthouse.identity import Permission
 from posthouse.server.http import problems
 from posthouse.server.http.auth import AUTHORIZED, ROUTE, allow
-from posthouse.server.http.bodies import LARGE_BYTES
+from posthouse.server.http.requests import LARGE_BYTES
 from posthouse.server.routes.tenant.jobs import created_job, existing_job, needs_no_read
 from posthouse.server.schemas.jobs import NewJob
 

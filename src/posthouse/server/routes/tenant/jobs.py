@@ -9,10 +9,11 @@ from fastapi import Query, Request, Response
 
 from posthouse import insights
 from posthouse.core.filters import completion_at, parse_filter
-from posthouse.core.filters.parser import LONGEST
+from posthouse.core.filters.parser import MAX_LENGTH
 from posthouse.core.states import Status
 from posthouse.errors import InvalidRequest
 from posthouse.insights import (
+    AttemptFilter,
     AttemptInfo,
     JobCount,
     JobDetail,
@@ -23,14 +24,19 @@ from posthouse.insights import (
     StatusCounts,
     StepInfo,
     Timeline,
-    WhichAttempt,
     Why,
 )
-from posthouse.server.enqueuer import Enqueued, Enqueuer, refuse_rejected
+from posthouse.server.enqueuer import Enqueued, Enqueuer, raise_if_rejected
 from posthouse.server.http.auth import Access
-from posthouse.server.http.bodies import api_router
-from posthouse.server.http.idempotency import IdempotencyKey, run_idempotent
-from posthouse.server.http.parameters import ApiDatetime, JobReader, JobWriter, QueryText
+from posthouse.server.http.requests import (
+    ApiDatetime,
+    IdempotencyKey,
+    JobReader,
+    JobWriter,
+    QueryText,
+    api_router,
+    run_idempotent,
+)
 from posthouse.server.http.responses import (
     Cursor,
     Limit,
@@ -79,7 +85,7 @@ async def enqueue_job(
 
     async def work(db: Db) -> Response:
         (done,) = await enqueuer.enqueue_in(db, [wanted], undefined=access.is_platform)
-        return json_response(await existing_job(db, access, new, refuse_rejected(done, wanted)), 201)
+        return json_response(await existing_job(db, access, new, raise_if_rejected(done, wanted)), 201)
 
     if idempotency_key is not None:
         return await run_idempotent(request, access, idempotency_key, work)
@@ -189,7 +195,7 @@ async def summarize_jobs(access: JobReader) -> Response:
     Also returns the age of the oldest queued job.
     """
     async with access.transaction() as db:
-        return json_response(await insights.status_counts(db, tenant=access.tenant))
+        return json_response(await insights.jobs_summary(db, tenant=access.tenant))
 
 
 @router.get("/{job_id}", response_model=JobDetail)
@@ -232,7 +238,7 @@ MAX_LINES = 1000
 async def list_attempts(job_id: UUID, access: JobReader) -> Response:
     """List the attempts of a job, oldest first."""
     async with access.transaction() as db:
-        return json_response(await insights.attempts_of(db, job_id, tenant=access.tenant))
+        return json_response(await insights.list_attempts(db, job_id, tenant=access.tenant))
 
 
 @details.get("/logs", response_model=Page[LogLine])
@@ -253,14 +259,14 @@ async def read_log(
     """Read the log of a job, oldest line first."""
     after = decode_single_cursor(cursor, int)
     most = min(limit, MAX_LINES)
-    which = WhichAttempt(attempt_no, generation)
+    which = AttemptFilter(attempt_no, generation)
     async with access.transaction() as db:
         if last:
             lines = await insights.end_of_log(
                 db, job_id, tenant=access.tenant, before=before, which=which, limit=most
             )
         else:
-            lines = await insights.log_of(
+            lines = await insights.read_log(
                 db, job_id, tenant=access.tenant, after=after or 0, which=which, limit=most
             )
         if not lines:
@@ -282,7 +288,7 @@ async def explain(job_id: UUID, access: JobReader) -> Response:
             job_id,
             tenant=access.tenant,
             offline_after=access.offline_after,
-            mismatch_seconds=access.gate.settings.mismatch_seconds,
+            mismatch_seconds=access.authenticator.settings.mismatch_seconds,
         )
     return json_response(found)
 
@@ -329,7 +335,8 @@ async def draw_pipeline(job_id: UUID, access: JobReader) -> Response:
 
 search = api_router("/jobs", "jobs")
 At = Annotated[
-    int | None, Query(ge=0, le=LONGEST, description="Position of the text cursor in `q`; default: its end.")
+    int | None,
+    Query(ge=0, le=MAX_LENGTH, description="Position of the text cursor in `q`; default: its end."),
 ]
 
 

@@ -11,14 +11,12 @@ from fastapi import Query, Request, Response
 
 from posthouse import insights
 from posthouse.core.schedule import Occurrence
-from posthouse.core.trigger import schedule_of, trigger_words
-from posthouse.errors import ChangedMeanwhile, InvalidRequest, InvalidTrigger
+from posthouse.core.trigger import describe_trigger, schedule_of
+from posthouse.errors import EditConflict, InvalidRequest, InvalidTrigger
 from posthouse.identity import Permission
 from posthouse.insights import TriggerInfo, TriggerOutcome
 from posthouse.server.http.auth import Access, allow
-from posthouse.server.http.bodies import api_router
-from posthouse.server.http.idempotency import IdempotencyKey, run_idempotent
-from posthouse.server.http.parameters import ApiDatetime
+from posthouse.server.http.requests import ApiDatetime, IdempotencyKey, api_router, run_idempotent
 from posthouse.server.http.responses import (
     Cursor,
     Limit,
@@ -37,12 +35,12 @@ from posthouse.server.schemas.triggers import (
     TriggerChanges,
     TriggerPreviewRequest,
 )
-from posthouse.storage.definitions import refuse_undefined
+from posthouse.storage.definitions import require_defined
 from posthouse.storage.queries import Db
 from posthouse.triggers import (
     EventSample,
-    Fired,
-    Shown,
+    FireResult,
+    PreviewInput,
     TriggerPreview,
     change_trigger,
     create_trigger,
@@ -62,7 +60,7 @@ async def try_trigger(request: Request, trial: TriggerPreviewRequest, access: Re
 
     Returns the payload it would create from an event, its next runs, and its errors. Nothing is stored.
     """
-    shown = Shown(
+    preview_input = PreviewInput(
         event=_sample(trial.event, trial.event_id),
         event_id=trial.event_id,
         runs=trial.runs,
@@ -70,7 +68,7 @@ async def try_trigger(request: Request, trial: TriggerPreviewRequest, access: Re
     )
     async with access.transaction() as db:
         found = await preview_trigger(
-            db, trial.trigger.fields(), shown, tenant=access.with_default_tenant().tenant or "",
+            db, trial.trigger.fields(), preview_input, tenant=access.with_default_tenant().tenant or "",
             payload_limit=_payload_limit(request), trigger_id=trial.trigger_id,
         )  # fmt: skip
     return json_response(found)
@@ -79,8 +77,8 @@ async def try_trigger(request: Request, trial: TriggerPreviewRequest, access: Re
 @router.post(
     "/{trigger_id}/fire",
     status_code=201,
-    response_model=Fired,
-    responses={200: {"model": Fired, "description": "No job was created; see `reason`"}},
+    response_model=FireResult,
+    responses={200: {"model": FireResult, "description": "No job was created; see `reason`"}},
 )
 async def fire(
     request: Request,
@@ -144,14 +142,14 @@ MAX_RUNS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger(TriggerInfo):
-    """A trigger. ``words``: when it creates a job."""
+    """A trigger. ``description``: when it creates a job."""
 
-    words: str
+    description: str
 
 
-def shown(trigger: TriggerInfo) -> Trigger:
+def to_response(trigger: TriggerInfo) -> Trigger:
     fields: dict[str, Any] = asdict(trigger)
-    return Trigger(**fields, words=trigger_words(fields))
+    return Trigger(**fields, description=describe_trigger(fields))
 
 
 @router.get("", response_model=Page[Trigger])
@@ -167,7 +165,7 @@ async def list_triggers(
         found = await insights.triggers(
             db, tenant=access.tenant, type_=trigger_type, after=after, limit=limit
         )
-    return json_response(page([shown(item) for item in found], limit, "tenant_id", "label", "id"))
+    return json_response(page([to_response(item) for item in found], limit, "tenant_id", "label", "id"))
 
 
 @router.post("", status_code=201, response_model=Trigger)
@@ -179,9 +177,9 @@ async def make_trigger(
 
     async def work(db: Db) -> Response:
         if new.definition_key is not None:
-            await refuse_undefined(db, [new.definition_key])
+            await require_defined(db, [new.definition_key])
         made = await create_trigger(db, new.fields(), actor=access.actor, tenant=access.tenant or "")
-        return json_response(shown(await insights.get_trigger(db, UUID(made["id"]))), 201)
+        return json_response(to_response(await insights.get_trigger(db, UUID(made["id"]))), 201)
 
     return await run_idempotent(request, access, idempotency_key, work)
 
@@ -194,7 +192,7 @@ async def show_trigger(request: Request, trigger_id: UUID, access: Reader) -> Re
     """
     async with access.transaction() as db:
         found = await insights.get_trigger(db, trigger_id, tenant=access.tenant)
-    return etag_response(request, shown(found), found.version)
+    return etag_response(request, to_response(found), found.version)
 
 
 @router.patch("/{trigger_id}", response_model=Trigger)
@@ -210,15 +208,15 @@ async def edit_trigger(
         old = await insights.get_trigger(db, trigger_id, tenant=access.tenant)
         check_if_match(request, old.version)
         if changes.definition_key is not None:
-            await refuse_undefined(db, [changes.definition_key])
+            await require_defined(db, [changes.definition_key])
         changed = await change_trigger(
             db, trigger_id, changes.fields(), actor=access.actor, tenant=access.tenant
         )
         if "if-match" in request.headers and changed["version"] > old.version + 1:
-            raise ChangedMeanwhile(  # rolls back
+            raise EditConflict(  # rolls back
                 f"the trigger {trigger_id} was modified since you loaded it; reload and try again"
             )
-        return json_response(shown(await insights.get_trigger(db, trigger_id)))
+        return json_response(to_response(await insights.get_trigger(db, trigger_id)))
 
 
 @router.delete("/{trigger_id}", status_code=204)
@@ -253,7 +251,7 @@ async def disable_trigger(trigger_id: UUID, access: Writer) -> Response:
 async def _set_enabled(trigger_id: UUID, access: Access, *, enabled: bool) -> Response:
     async with access.transaction() as db:
         await change_trigger(db, trigger_id, {"enabled": enabled}, actor=access.actor, tenant=access.tenant)
-        return json_response(shown(await insights.get_trigger(db, trigger_id)))
+        return json_response(to_response(await insights.get_trigger(db, trigger_id)))
 
 
 @router.get("/{trigger_id}/next", response_model=list[Occurrence])

@@ -14,14 +14,14 @@ from posthouse.identity import Permission, Role
 from posthouse.server.http.auth import (
     PRINCIPAL,
     Access,
-    Gate,
+    RequestAuthenticator,
     address_of,
     allow,
     authorized,
     declare,
     principal_of,
 )
-from posthouse.server.http.bodies import worker_router
+from posthouse.server.http.requests import worker_router
 from posthouse.server.schemas.workers import (
     ClaimRequest,
     DeregisterRequest,
@@ -83,12 +83,12 @@ async def _worker(request: Request) -> Caller:
 async def _authorize_registrar(request: Request) -> Access:
     """Authorize with the key of a worker or an admin, or with the admin secret."""
     secret = request.headers.get("x-admin-secret")
-    gate: Gate = request.app.state.gate
-    known = principal_of(request) if secret is None else gate.identify(secret, address_of(request))
+    authenticator: RequestAuthenticator = request.app.state.authenticator
+    known = principal_of(request) if secret is None else authenticator.identify(secret, address_of(request))
     principal = await known
     request.scope[PRINCIPAL] = principal.name
     principal.require(Permission.WORK if principal.role is Role.WORKER else Permission.TENANTS_WRITE)
-    return Access(principal, gate)
+    return Access(principal, authenticator)
 
 
 async def _registrar(request: Request) -> Caller:
@@ -182,7 +182,7 @@ async def claim_settings(worker: Worker) -> Response:
 
     Tenant weights other than 1, and whether there are rate limits.
     """
-    weights, rated = await worker.workers.shared_leases.claim_rules()
+    weights, rated = await worker.workers.shared_leases.claim_settings()
     own = worker.access.principal.tenant
     return as_json(
         weights={name: weight for name, weight in weights.items() if own is None or name == own}, rated=rated
@@ -193,7 +193,7 @@ async def claim_settings(worker: Worker) -> Response:
 async def update_subscription(body: SubscriptionUpdate, worker: Worker) -> None:
     """Change the queues and kinds that a worker serves."""
     await worker.check_owner(body.worker_id)
-    await worker.workers.leases(body.worker_id, 30.0).serve(body.queues, body.kinds)
+    await worker.workers.leases(body.worker_id, 30.0).update_subscription(body.queues, body.kinds)
 
 
 @router.post("/deregister", status_code=204)
@@ -205,7 +205,7 @@ async def deregister(body: DeregisterRequest, worker: Worker) -> None:
     await worker.check_owner(body.worker_id)
     leases = worker.workers.leases(body.worker_id, 30.0)
     if body.killed is None:
-        await leases.sign_off()
+        await leases.deregister()
     else:
         await leases.end_worker(body.killed.blockers, body.killed.error, body.killed.crash_limit)
 

@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from posthouse.core.payload import escape
 from posthouse.core.progress import encode_kept
 from posthouse.errors import InvalidJob, LeaseLost
-from posthouse.server.http.bodies import worker_router
+from posthouse.server.http.requests import worker_router
 from posthouse.server.routes.worker.fleet import Worker, as_json
 from posthouse.server.schemas.workers import (
     ClaimRequest,
@@ -45,7 +45,7 @@ async def claim(body: ClaimRequest, request: Request, worker: Worker) -> Respons
 
     Each job comes with a lease. Only jobs of the tenant and the queues of the key are returned. With
     `wait_seconds` the response is delayed until jobs are available. `recovered` contains the jobs of the
-    claims in `unanswered`.
+    claims in `pending_tokens`.
     """
     return Response(await worker.claim(body, request), media_type="application/json")
 
@@ -131,7 +131,7 @@ async def log_many(body: LogRequest, worker: Worker) -> None:
 async def parts(job_id: UUID, token: LeaseToken, worker: Worker) -> Response:
     """List the parts of a job, including earlier attempts."""
     await worker.get_attempt(job_id, token)
-    rows = await worker.workers.notebook(30.0).parts(job_id, token)
+    rows = await worker.workers.attempts(30.0).parts(job_id, token)
     return _list([{name: row[name] for name in PART_FIELDS} for row in rows])
 
 
@@ -147,10 +147,10 @@ async def steps(
     With `name`, returns only that step and its result.
     """
     await worker.get_attempt(job_id, token)
-    notebook = worker.workers.notebook(30.0)
+    store = worker.workers.attempts(30.0)
     if name is None:
-        return _list([{"name": done} for done in await notebook.steps_done(job_id, token)])
-    text = await notebook.step_result(job_id, token, name)
+        return _list([{"name": done} for done in await store.steps_done(job_id, token)])
+    text = await store.step_result(job_id, token, name)
     if text is None:
         return _list([])
     return Response(
@@ -168,7 +168,7 @@ async def save_step(job_id: UUID, step: Step, worker: Worker) -> Response:
     limit = worker.settings.max_result_bytes
     text = encode_kept(f"step {step.name!r}", step.result, limit)
     values = (job_id, step.token, step.lease_seconds, escape(step.name), text, step.seconds, False)
-    outcome = await worker.workers.notebook(step.lease_seconds).save_step(values)
+    outcome = await worker.workers.attempts(step.lease_seconds).save_step(values)
     if outcome == "lost":
         raise _lost(job_id)
     return as_json(outcome=outcome)
@@ -212,8 +212,8 @@ async def report_one(job_id: UUID, body: SingleReport, worker: Worker) -> Respon
 async def log_one(job_id: UUID, body: SingleLog, worker: Worker) -> None:
     """Write log lines of a job."""
     await worker.get_attempt(job_id, body.token)
-    about = {"id": job_id, "token": body.token, "stream": body.stream, "level": body.level}
-    await worker.reports.log([{**about, "text": text} for text in body.lines], body.lease_seconds)
+    lease = {"id": job_id, "token": body.token, "stream": body.stream, "level": body.level}
+    await worker.reports.log([{**lease, "text": text} for text in body.lines], body.lease_seconds)
 
 
 @router.post("/{job_id}/complete")

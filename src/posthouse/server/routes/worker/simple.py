@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 from pydantic_core import from_json
 
 from posthouse.errors import WorkerNotFound
-from posthouse.server.http.bodies import worker_router
+from posthouse.server.http.requests import worker_router
 from posthouse.server.routes.worker.fleet import Caller, Registrar, Worker, as_json
 from posthouse.server.routes.worker.jobs import complete_one, fail_one, report_one
 from posthouse.server.schemas.jobs import ApiModel, Object
@@ -46,7 +46,10 @@ class SimpleRegistration(ApiModel):
 
     worker_name: Text = ""
     worker_type: Text = "remote"
-    capabilities: Object = Field(default_factory=dict)
+    capabilities: Object = Field(
+        default_factory=dict,
+        description="Capabilities of the worker. Jobs can require or prefer those that are true.",
+    )
     metadata: Object = Field(default_factory=dict)
     queues: list[Word] = Field(default_factory=lambda: ["default"], max_length=1000, fail_fast=True)
     kinds: list[Word] = Field(default_factory=list, max_length=10_000, fail_fast=True)
@@ -55,11 +58,11 @@ class SimpleRegistration(ApiModel):
     def registration(self, **more: Any) -> Registration:
         return Registration(
             name=self.worker_name,
-            capabilities=self.capabilities,
+            capability_details=self.capabilities,
             metadata={**self.metadata, "type": self.worker_type},
             queues=self.queues,
             kinds=self.kinds,
-            offers=[word for word, has in self.capabilities.items() if has is True],
+            capabilities=[word for word, has in self.capabilities.items() if has is True],
             tenant=self.tenant,
             **more,
         )
@@ -161,7 +164,7 @@ async def claim(claim_body: SimpleClaim, request: Request, worker: Worker) -> Re
         kinds=claim_body.kinds or known["kinds"] or await worker.workers.known_kinds(),
         lease_seconds=settings.simple_claim_seconds,
         wait_seconds=claim_body.wait_seconds,
-        offers=known["offers"],
+        capabilities=known["capabilities"],
         preference_wait_seconds=PATIENT_BEATS * settings.simple_heartbeat_seconds,
     )
     answer = from_json(await worker.claim(body, request))

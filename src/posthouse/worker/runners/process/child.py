@@ -28,7 +28,7 @@ from posthouse.core.outcome import Cancel
 from posthouse.core.redaction import mask_output, mask_with
 from posthouse.storage.connections import HandlerPools
 from posthouse.worker.attempt import Attempt
-from posthouse.worker.definitions import DefinitionWatcher, JobMask
+from posthouse.worker.definitions import CallMask, DefinitionWatcher
 from posthouse.worker.handlers import JobDefinition
 from posthouse.worker.job import Job
 from posthouse.worker.orm import fresh_async_connections, fresh_connections
@@ -46,7 +46,7 @@ from posthouse.worker.runners.process.protocol import (
 )
 from posthouse.worker.services import JobLimits, JobServices
 
-_SIZES = Path("/proc/self/statm")
+_STATM = Path("/proc/self/statm")
 
 
 @contextmanager
@@ -56,13 +56,13 @@ def memory_limit(megabytes: int | None) -> Iterator[None]:
     Beyond the limit Python raises MemoryError, and C code usually aborts. Works only on Linux, where the
     kernel enforces the limit.
     """
-    if megabytes is None or not _SIZES.exists():
+    if megabytes is None or not _STATM.exists():
         yield
         return
-    used = int(_SIZES.read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    used = int(_STATM.read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    wanted = used + megabytes * 2**20
-    resource.setrlimit(resource.RLIMIT_AS, (wanted if hard < 0 else min(wanted, hard), hard))
+    limit = used + megabytes * 2**20
+    resource.setrlimit(resource.RLIMIT_AS, (limit if hard < 0 else min(limit, hard), hard))
     try:
         yield
     finally:
@@ -72,29 +72,31 @@ def memory_limit(megabytes: int | None) -> Iterator[None]:
 class ChildJobServices(JobServices):
     """The calls of a job, forwarded to the worker. Transactions use a connection of this process."""
 
-    def __init__(self, talk: WorkerChannel, hello: Message) -> None:
-        super().__init__(talk.loop, JobLimits(*hello["limits"]), HandlerPools(hello["url"]))
-        self._talk = talk
+    def __init__(self, channel: WorkerChannel, config: Message) -> None:
+        super().__init__(channel.loop, JobLimits(*config["limits"]), HandlerPools(config["url"]))
+        self._channel = channel
         self._numbers = itertools.count(1)
         self._pending: dict[int, Future[Any]] = {}
-        talk.on_answer = self._on_answer
+        channel.on_response = self._on_response
 
     async def send_request(self, method: str, attempt: Attempt, *arguments: Any) -> Any:
         number = next(self._numbers)
-        answer = self._pending[number] = Future()
-        self._talk.send({"ask": method, "number": number, "job": attempt.hex_id, "arguments": arguments})
-        return await asyncio.wrap_future(answer)  # in the handler's loop or in that of the channel
+        response = self._pending[number] = Future()
+        self._channel.send(
+            {"request": method, "number": number, "job": attempt.hex_id, "arguments": arguments}
+        )
+        return await asyncio.wrap_future(response)  # in the handler's loop or in that of the channel
 
     def send_notice(self, method: str, attempt: Attempt, *arguments: Any) -> None:
-        self._talk.send({"tell": method, "job": attempt.hex_id, "arguments": arguments})
+        self._channel.send({"notice": method, "job": attempt.hex_id, "arguments": arguments})
 
-    def _on_answer(self, message: Message) -> None:
-        answer = self._pending.pop(message["answer"])
-        if answer.set_running_or_notify_cancel():
-            if "refusal" in message:
-                answer.set_exception(unpack_error(message["refusal"]))
+    def _on_response(self, message: Message) -> None:
+        response = self._pending.pop(message["response"])
+        if response.set_running_or_notify_cancel():
+            if "error" in message:
+                response.set_exception(unpack_error(message["error"]))
             else:
-                answer.set_result(message["value"])
+                response.set_result(message["value"])
 
 
 INTERRUPT_SIGNAL = signal.SIGUSR2
@@ -107,18 +109,18 @@ class WorkerChannel:
         connection.setblocking(False)
         self._connection = connection
         self._sending = threading.Lock()
-        self._lines = MessageReader()
+        self._reader = MessageReader()
         self.loop = asyncio.new_event_loop()
         self.large_calls: SimpleQueue[Message] = SimpleQueue()
-        self.on_answer: Any = None
-        self.on_end: Any = None
+        self.on_response: Any = None
+        self.on_interrupt: Any = None
         self.on_worker_exit: Any = None
         self.is_main_thread_sending = False
         """Whether the main thread is sending. It must not be interrupted in the middle of a message."""
         self.on_main_thread_sent: Any = None
 
     def start(self) -> None:
-        threading.Thread(target=self._serve, name="posthouse-talk", daemon=True).start()
+        threading.Thread(target=self._serve, name="posthouse-channel", daemon=True).start()
 
     def _serve(self) -> None:
         self.loop.add_reader(self._connection, self._receive)
@@ -134,11 +136,11 @@ class WorkerChannel:
         if not data:
             self.loop.remove_reader(self._connection)
             self.on_worker_exit()
-        for message in self._lines.feed(data):
-            if "answer" in message:
-                self.on_answer(message)
-            elif "end" in message:
-                self.on_end(message)
+        for message in self._reader.feed(data):
+            if "response" in message:
+                self.on_response(message)
+            elif "interrupt" in message:
+                self.on_interrupt(message)
             else:
                 self.large_calls.put(message)
 
@@ -175,54 +177,56 @@ def _wait_writable(connection: socket.socket) -> None:
 class ChildRunner:
     """The runner of the worker's calls."""
 
-    def __init__(self, talk: WorkerChannel, inbox: socket.socket) -> None:
-        self._talk = talk
-        self._inbox = inbox
+    def __init__(self, channel: WorkerChannel, call_socket: socket.socket) -> None:
+        self._channel = channel
+        self._call_socket = call_socket
         self._pid = os.getpid()
         self._handlers: dict[str, JobDefinition] = {}
         self._definition_watcher = DefinitionWatcher(self._handlers)
-        self._own_loop: asyncio.AbstractEventLoop | None = None
+        self._handler_loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
         self._attempts: list[Attempt] = []
         self._running: int | None = None
         self._cancel_requested: int | None = None
-        talk.on_end = self._end
-        talk.on_worker_exit = self._on_worker_exit
-        talk.on_main_thread_sent = self._interrupted
-        signal.signal(INTERRUPT_SIGNAL, self._interrupted)
+        channel.on_interrupt = self._on_interrupt
+        channel.on_worker_exit = self._on_worker_exit
+        channel.on_main_thread_sent = self._on_signal
+        signal.signal(INTERRUPT_SIGNAL, self._on_signal)
 
     def serve(self) -> None:
-        if not self._import_handlers(self._talk.large_calls.get()):
+        if not self._import_handlers(self._channel.large_calls.get()):
             return
-        self._talk.send({"ready": self._pid})
-        while (message := next_call(self._inbox)) is not None:
-            self._talk.send(self._run(message if "jobs" in message else self._body(message["run"])))
+        self._channel.send({"ready": self._pid})
+        while (message := next_call(self._call_socket)) is not None:
+            self._channel.send(
+                self._run(message if "jobs" in message else self._next_large_call(message["run"]))
+            )
             del message
 
-    def _body(self, number: int) -> Message:
+    def _next_large_call(self, number: int) -> Message:
         """Return a large call, which arrives over the channel. Skip calls that the worker took back."""
-        while (message := self._talk.large_calls.get())["run"] != number:
+        while (message := self._channel.large_calls.get())["run"] != number:
             pass
         return message
 
-    def _import_handlers(self, hello: Message) -> bool:
-        forward_logs(hello["log_level"], self._talk.send)
+    def _import_handlers(self, config: Message) -> bool:
+        forward_logs(config["log_level"], self._channel.send)
         mask_output()
-        self._services = ChildJobServices(self._talk, hello)
+        self._services = ChildJobServices(self._channel, config)
         try:
-            for kind, place in hello["places"].items():
-                self._handlers[kind] = import_definition(place)
+            for kind, path in config["import_paths"].items():
+                self._handlers[kind] = import_definition(path)
         except BaseException as error:  # noqa: BLE001 - importing a module may raise anything
             text = "".join(traceback.format_exception(error))
-            self._talk.send({"failed": f"{type(error).__name__}: {error}", "traceback": text})
+            self._channel.send({"failed": f"{type(error).__name__}: {error}", "traceback": text})
             return False
         return True
 
     def _run(self, message: Message) -> Message:
         number, definition = message["run"], self._handlers[message["kind"]]
         self._attempts = attempts = [unpack_job(packed, self._services) for packed in message["jobs"]]
-        self._definition_watcher.set_redaction_override(message["kind"], message.get("marks"))
-        mask_with(JobMask(self._definition_watcher, attempts))
+        self._definition_watcher.set_redaction_override(message["kind"], message.get("redaction"))
+        mask_with(CallMask(self._definition_watcher, attempts))
         fail_on = definition.policy.fail_on
         reply: Message = {"done": number}
         started = time.perf_counter()
@@ -233,14 +237,14 @@ class ChildRunner:
                 values = [pack_value(item, self._services.limits.result_bytes, fail_on) for item in values]
             reply["values"] = values
         except BaseException as error:  # noqa: BLE001 - every exception is an outcome
-            reply["ending"] = pack_outcome(error, fail_on)
+            reply["outcome"] = pack_outcome(error, fail_on)
         if os.getpid() != self._pid:  # a fork that returned from the handler must not report its outcome
             os._exit(0)
-        reply["took"] = time.perf_counter() - started
+        reply["seconds"] = time.perf_counter() - started
         self._attempts = []
-        about = [[attempt.is_finished, attempt.followups] for attempt in attempts]
-        if any(finished or followups for finished, followups in about):
-            reply["jobs"] = about
+        states = [[attempt.is_finished, attempt.followups] for attempt in attempts]
+        if any(finished or followups for finished, followups in states):
+            reply["jobs"] = states
         return reply
 
     def _run_handler(self, number: int, definition: JobDefinition, attempts: list[Attempt]) -> Any:
@@ -271,39 +275,39 @@ class ChildRunner:
 
     def _run_coroutine(self, work: Any) -> Any:
         """Run a coroutine on one loop for all calls, so that the handler's connections stay usable."""
-        if self._own_loop is None:
-            self._own_loop = asyncio.new_event_loop()
-        self._task = self._own_loop.create_task(work)
+        if self._handler_loop is None:
+            self._handler_loop = asyncio.new_event_loop()
+        self._task = self._handler_loop.create_task(work)
         try:
-            return self._own_loop.run_until_complete(self._task)
+            return self._handler_loop.run_until_complete(self._task)
         finally:
             self._task = None
 
-    def _end(self, message: Message) -> None:
+    def _on_interrupt(self, message: Message) -> None:
         """Handle the worker's request to stop a call.
 
         Runs in the channel's thread: before, during or after the call.
         """
-        number, canceled = message["end"], message["canceled"]
+        number, canceled = message["interrupt"], message["canceled"]
         for attempt in self._attempts if self._running == number and canceled else ():
             attempt.is_cancel_requested = True
         self._cancel_requested = number
         signal.pthread_kill(threading.main_thread().ident or 0, INTERRUPT_SIGNAL)
 
-    def _interrupted(self, *_: object) -> None:
+    def _on_signal(self, *_: object) -> None:
         """Handle the interrupt signal. Runs in the main thread, where the running call cannot change."""
         if (
             self._running is None
             or self._running != self._cancel_requested
-            or self._talk.is_main_thread_sending
+            or self._channel.is_main_thread_sending
         ):
             return
         self._cancel_requested = None
         if self._task is None:
             raise Cancel("stopped by the worker")
         self._task.cancel()
-        if self._own_loop is not None:  # wakes the loop if it is idle
-            self._own_loop.call_soon_threadsafe(lambda: None)
+        if self._handler_loop is not None:  # wakes the loop if it is idle
+            self._handler_loop.call_soon_threadsafe(lambda: None)
 
     def _on_worker_exit(self) -> None:
         """Kill this process group: the worker has died, and its jobs will be rescued."""
@@ -311,19 +315,19 @@ class ChildRunner:
 
 
 def main() -> None:
-    channel, inbox, notes = handed = [int(fd) for fd in sys.argv[1:]]
-    for fd in handed:
+    channel_fd, calls_fd, crash_notes = descriptors = [int(fd) for fd in sys.argv[1:]]
+    for fd in descriptors:
         os.set_inheritable(fd, False)
-    faulthandler.enable(notes, all_threads=False)
+    faulthandler.enable(crash_notes, all_threads=False)
     _reset_signals()
     for number in (signal.SIGTERM, signal.SIGINT):
         # Signals to the whole group are meant for the worker: it drains, and then stops this process.
         signal.signal(number, _ignore)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    talk = WorkerChannel(socket.socket(fileno=channel))
-    inside = ChildRunner(talk, socket.socket(fileno=inbox))
-    talk.start()
-    inside.serve()
+    channel = WorkerChannel(socket.socket(fileno=channel_fd))
+    runner = ChildRunner(channel, socket.socket(fileno=calls_fd))
+    channel.start()
+    runner.serve()
 
 
 def _reset_signals() -> None:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from posthouse.commands.warden import Warden
+from posthouse.commands.guardian_client import GuardianClient
 from posthouse.errors import ConfigurationError, LeaseLost
 from posthouse.settings import Settings
 from posthouse.waiting import Backoff
@@ -40,9 +40,11 @@ class PipelineDepth:
         self._call_seconds = 1.0
         self.value = 1
 
-    def record(self, took: float) -> bool:
+    def record(self, seconds: float) -> bool:
         """Record the duration of a call. Return whether the depth has changed."""
-        self._call_seconds = took if took > self._call_seconds else 0.9 * self._call_seconds + 0.1 * took
+        self._call_seconds = (
+            seconds if seconds > self._call_seconds else 0.9 * self._call_seconds + 0.1 * seconds
+        )
         before, self.value = (
             self.value,
             max(1, min(MAX_DEPTH, int(PREFETCH_SECONDS / max(self._call_seconds, 1e-6)))),
@@ -78,12 +80,12 @@ class ProcessPool:
         self._size = settings.slots_of_processes()
         # shorter than the executor's grace, at whose end the outcome is written
         self._grace = settings.cancel_grace_seconds * 0.9
-        self._lost_grace = LeaseTiming(settings.lease_seconds).stop_grace(self._grace)
-        self._hello: dict[str, Any] = {
+        self._lease_lost_grace = LeaseTiming(settings.lease_seconds).stop_grace(self._grace)
+        self._config: dict[str, Any] = {
             "url": url,
             "limits": services.limits,
         }
-        self._warden = Warden()
+        self._guardian = GuardianClient()
         self._processes: list[WorkerProcess] = []
         self._waiting: deque[ProcessCall] = deque()
         self._depth = PipelineDepth()
@@ -103,8 +105,8 @@ class ProcessPool:
 
     async def start(self) -> None:
         """Start all processes and wait until they have imported the application. Raise if they cannot."""
-        self._hello["places"] = {item.kind: import_path_of(item) for item in self._definitions}
-        self._hello["log_level"] = logging.getLogger().getEffectiveLevel()
+        self._config["import_paths"] = {item.kind: import_path_of(item) for item in self._definitions}
+        self._config["log_level"] = logging.getLogger().getEffectiveLevel()
         try:
             await asyncio.gather(*(self._add() for _ in range(self._size)))
             await self._all_ready()
@@ -120,10 +122,10 @@ class ProcessPool:
             await self._changed.wait()
 
     async def _add(self) -> None:
-        process = WorkerProcess(self, self._services, self._warden)
+        process = WorkerProcess(self, self._services, self._guardian)
         self._processes.append(process)
         self._services.loop.call_later(START_SECONDS, self._kill_unready, process)
-        await process.connect(self._hello)
+        await process.connect(self._config)
 
     def _kill_unready(self, process: WorkerProcess) -> None:
         if process in self._processes and not process.ready:
@@ -145,7 +147,7 @@ class ProcessPool:
         lost = any(isinstance(attempt.stop_reason, LeaseLost | LeaseExpired) for attempt in attempts)
         stopping = any(type(attempt.stop_reason) is Released for attempt in attempts)
         grace = min(self._grace, STOP_GRACE * 0.9) if stopping else self._grace
-        call.process.end(call, self._lost_grace if lost else grace)
+        call.process.interrupt(call, self._lease_lost_grace if lost else grace)
         return await call.future
 
     def _has_started(self, call: ProcessCall) -> bool:
@@ -179,41 +181,43 @@ class ProcessPool:
         now = time.monotonic()
         for process in self._processes:
             if len(process.calls) > 1 and process.calls[0].started_at < now - SLOW_CALL_SECONDS:
-                self._note_depth(now - process.calls[0].started_at)
+                self._record_call(now - process.calls[0].started_at)
                 self._waiting.extendleft(reversed(process.reclaim()))
         self._dispatch()
 
     def on_ready(self) -> None:
         self._backoff.reset()
-        self._resized()
+        self._on_capacity_change()
 
-    def on_answer(self, took: float) -> None:
-        self._note_depth(took)
+    def on_call_end(self, seconds: float) -> None:
+        self._record_call(seconds)
         if self._waiting:
             self._dispatch()
 
-    def _note_depth(self, took: float) -> None:
-        if self._depth.record(took):
-            self._resized()
+    def _record_call(self, seconds: float) -> None:
+        if self._depth.record(seconds):
+            self._on_capacity_change()
 
     def on_exit(self, process: WorkerProcess, unstarted: list[ProcessCall]) -> None:
         self._processes.remove(process)
         self._waiting.extendleft(reversed(unstarted))
         if not self._closing:
-            self._note_death(process)
+            self._log_exit(process)
             self._replace()
-        self._resized()
+        self._on_capacity_change()
 
-    def _note_death(self, process: WorkerProcess) -> None:
-        died = process.died
+    def _log_exit(self, process: WorkerProcess) -> None:
+        exit_description = process.exit_description
         if not process.ready:
             self._backoff.failures += 1
-            self._last_failure = process.failure or f"one {died}"
+            self._last_failure = process.failure or f"one {exit_description}"
             _log.error("job process failed to start: %s", self._last_failure)
-        elif died is not None:
-            _log.warning("job process exited, starting a replacement pid=%d reason=%s", process.pid, died)
+        elif exit_description is not None:
+            _log.warning(
+                "job process exited, starting a replacement pid=%d reason=%s", process.pid, exit_description
+            )
 
-    def _resized(self) -> None:
+    def _on_capacity_change(self) -> None:
         self._changed.set()
         self._dispatch()
         self.on_resize(len(self.pids) * self._depth.value)
@@ -222,11 +226,11 @@ class ProcessPool:
         if self._backoff.failures >= MAX_FAILURES and not self.pids:
             self.on_unrecoverable()
             return
-        task = self._services.loop.create_task(self._add_soon())
+        task = self._services.loop.create_task(self._add_after_backoff())
         self._starting.add(task)
         task.add_done_callback(self._starting.discard)
 
-    async def _add_soon(self) -> None:
+    async def _add_after_backoff(self) -> None:
         if self._backoff.failures:
             await asyncio.sleep(self._backoff.delay)
         await self._add()
@@ -244,7 +248,7 @@ class ProcessPool:
             for process in list(self._processes):
                 process.kill()
             await self._all_exited()
-        self._warden.close()
+        self._guardian.close()
         if self._slow_check is not None:
             self._slow_check.cancel()
 

@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import IO, Any, Protocol, cast
 
-from posthouse.commands.child import FIRST_DESCRIPTOR, Child, how_it_ended
-from posthouse.commands.warden import Warden
+from posthouse.commands.child import FIRST_DESCRIPTOR, Child, describe_exit
+from posthouse.commands.guardian_client import GuardianClient
 from posthouse.core.outcome import Crashed
 from posthouse.errors import LeaseLost
 from posthouse.worker.attempt import Attempt
@@ -43,14 +43,14 @@ FLUSH_SECONDS = 1.0
 unless a program that the process started outside its process group holds it open.
 """
 EXIT_SECONDS = 0.5
-_NOTES_LIMIT = 16_000
+_CRASH_NOTES_LIMIT = 16_000
 
 
 class ProcessOwner(Protocol):
     """The interface of the pool for its processes."""
 
     def on_ready(self) -> None: ...
-    def on_answer(self, took: float) -> None: ...
+    def on_call_end(self, seconds: float) -> None: ...
     def on_exit(self, process: WorkerProcess, unstarted: list[ProcessCall]) -> None: ...
 
 
@@ -77,7 +77,7 @@ class ProcessCall:
         for attempt, limit in zip(self.attempts, self._limits, strict=True):
             attempt.deadline = None if limit is None else now + limit
 
-    def packed(self) -> Message:
+    def encode(self) -> Message:
         return {
             "run": self.number,
             "kind": self.kind,
@@ -89,68 +89,68 @@ class ProcessCall:
         for attempt, (finished, followups) in zip(self.attempts, message.get("jobs", ()), strict=False):
             attempt.is_finished = attempt.is_finished or finished
             attempt.followups = followups
-        if "ending" in message:
-            ending = unpack_outcome(message["ending"])
-            self.fail(ending)
-            return ending
+        if "outcome" in message:
+            outcome = unpack_outcome(message["outcome"])
+            self.fail(outcome)
+            return outcome
         values = message["values"]
         if not self.future.done():
             self.future.set_result(None if values is None else [unpack_value(value) for value in values])
         return None
 
-    def fail(self, ending: BaseException) -> None:
+    def fail(self, outcome: BaseException) -> None:
         if not self.future.done():
-            self.future.set_exception(ending)
+            self.future.set_exception(outcome)
 
 
 class WorkerProcess(asyncio.Protocol):
     """One process of the pool. It runs one call at a time, the first of ``calls``."""
 
-    def __init__(self, owner: ProcessOwner, services: WorkerJobServices, warden: Warden) -> None:
+    def __init__(self, owner: ProcessOwner, services: WorkerJobServices, guardian: GuardianClient) -> None:
         self._owner = owner
         self._services = services
         self._loop = services.loop
-        self._lines = MessageReader()
+        self._reader = MessageReader()
         self._numbers = 0
         self._transport: asyncio.WriteTransport | None = None
         self._connected = True
         self._stopped_by_worker = False
         self._closed_connection = False
-        self._asks: set[asyncio.Task[None]] = set()
+        self._requests: set[asyncio.Task[None]] = set()
         self._faulthandler_file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process runs
-        self._inbox = CallQueue()
+        self._call_queue = CallQueue()
         self._connection, theirs = socket.socketpair()
         with theirs:
-            self._child = self._start(theirs, warden)
+            self._child = self._start(theirs, guardian)
         self.pid = 0
         self.calls: deque[ProcessCall] = deque()
         self.ready = False
         self.failure: str | None = None
         """Why the process could not start, as it reported."""
 
-    def _start(self, theirs: socket.socket, warden: Warden) -> Child:
-        handed = [item.fileno() for item in (theirs, self._inbox.reading, self._faulthandler_file)]
+    def _start(self, theirs: socket.socket, guardian: GuardianClient) -> Child:
+        handed = [item.fileno() for item in (theirs, self._call_queue.reading, self._faulthandler_file)]
         numbers = range(FIRST_DESCRIPTOR, FIRST_DESCRIPTOR + len(handed))
         return Child(
             [sys.executable, "-c", CHILD_CODE, *map(str, numbers), json.dumps(sys.path)],
             handed,
-            warden=warden,
+            guardian=guardian,
             on_end=self._exited,
             expendable=True,
         )
 
     @property
-    def died(self) -> str | None:
+    def exit_description(self) -> str | None:
         """How the process ended; None if the worker stopped it."""
-        return None if self._stopped_by_worker else how_it_ended(self._child.exit_code or 0)
+        return None if self._stopped_by_worker else describe_exit(self._child.exit_code or 0)
 
     @property
     def is_ready_for_calls(self) -> bool:
         return self.ready and self._connected and not self._stopped_by_worker
 
-    async def connect(self, hello: Message) -> None:
+    async def connect(self, config: Message) -> None:
         await self._loop.create_connection(lambda: self, sock=self._connection)
-        self._send(hello)
+        self._send(config)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.WriteTransport", transport)
@@ -159,14 +159,14 @@ class WorkerProcess(asyncio.Protocol):
         """Send a call, which runs after those that were sent before. Return False if the socket is full."""
         self._numbers += 1
         call.number = self._numbers
-        packed = call.packed()
-        marks = self._services.redaction_override(call.kind)
-        if marks is not None:
-            packed["marks"] = marks
-        data = encode_inline(packed)
+        encoded = call.encode()
+        override = self._services.redaction_override(call.kind)
+        if override is not None:
+            encoded["redaction"] = override
+        data = encode_inline(encoded)
         if data is None:
-            self._send(packed)
-        if not self._inbox.put(data or encode_message({"run": call.number})):
+            self._send(encoded)
+        if not self._call_queue.put(data or encode_message({"run": call.number})):
             return False
         call.process = self
         self.calls.append(call)
@@ -176,19 +176,19 @@ class WorkerProcess(asyncio.Protocol):
 
     def reclaim(self) -> list[ProcessCall]:
         """Take back the calls that have not started."""
-        numbers = set(self._inbox.reclaim())
+        numbers = set(self._call_queue.reclaim())
         taken = [call for call in self.calls if call.number in numbers]
         for call in taken:
             self.calls.remove(call)
             call.process = None
         return taken
 
-    def end(self, call: ProcessCall, within: float) -> None:
+    def interrupt(self, call: ProcessCall, within: float) -> None:
         """Ask the handler to stop, and kill the process if it does not stop within ``within`` seconds."""
         if call.process is self:
             self._send(
                 {
-                    "end": call.number,
+                    "interrupt": call.number,
                     "canceled": any(attempt.is_cancel_requested for attempt in call.attempts),
                 }
             )
@@ -205,14 +205,14 @@ class WorkerProcess(asyncio.Protocol):
     def close(self) -> None:
         """Let an idle process exit by itself."""
         self._stopped_by_worker = True
-        self._inbox.put(SHUTDOWN)
+        self._call_queue.put(SHUTDOWN)
 
     def _send(self, message: Message) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(encode_message(message))
 
     def data_received(self, data: bytes) -> None:
-        for message in self._lines.feed(data):
+        for message in self._reader.feed(data):
             if "done" in message:
                 self._done(message)
             else:
@@ -224,19 +224,19 @@ class WorkerProcess(asyncio.Protocol):
         call.process = None
         if self.calls:
             self.calls[0].begin()
-        ending = call.resolve(message)
-        if isinstance(ending, Crashed):  # the process could still report, but is no longer reliable
+        outcome = call.resolve(message)
+        if isinstance(outcome, Crashed):  # the process could still report, but is no longer reliable
             self.kill()
-        self._owner.on_answer(message["took"])
+        self._owner.on_call_end(message["seconds"])
 
     def _handle_message(self, message: Message) -> None:
         match message:
-            case {"tell": method, "job": hex_id, "arguments": arguments}:
-                self._tell(method, hex_id, arguments)
-            case {"ask": _}:
-                task = self._loop.create_task(self._answer(message))
-                self._asks.add(task)
-                task.add_done_callback(self._asks.discard)
+            case {"notice": method, "job": hex_id, "arguments": arguments}:
+                self._notify(method, hex_id, arguments)
+            case {"request": _}:
+                task = self._loop.create_task(self._respond(message))
+                self._requests.add(task)
+                task.add_done_callback(self._requests.discard)
             case {"log": record}:
                 context = self.calls[0].context if self.calls else contextvars.Context()
                 context.run(replay_record, record, self.pid)
@@ -247,19 +247,19 @@ class WorkerProcess(asyncio.Protocol):
             case {"failed": why, "traceback": text}:
                 self.failure = f"{why}\n{text}"
 
-    async def _answer(self, message: Message) -> None:
-        reply: Message = {"answer": message["number"]}
+    async def _respond(self, message: Message) -> None:
+        reply: Message = {"response": message["number"]}
         attempt = self._job(message["job"])
         try:
             if attempt is None:
                 raise LeaseLost("this job has already finished")  # noqa: TRY301 - reported like other errors
-            assert message["ask"] in REQUESTS
-            reply["value"] = await getattr(self._services, message["ask"])(attempt, *message["arguments"])
+            assert message["request"] in REQUESTS
+            reply["value"] = await getattr(self._services, message["request"])(attempt, *message["arguments"])
         except Exception as error:  # noqa: BLE001 - passed on to the handler
-            reply["refusal"] = pack_error(error)
+            reply["error"] = pack_error(error)
         self._send(reply)
 
-    def _tell(self, method: str, hex_id: str, arguments: list[Any]) -> None:
+    def _notify(self, method: str, hex_id: str, arguments: list[Any]) -> None:
         attempt = self._job(hex_id)
         if attempt is not None:
             assert method in NOTICES
@@ -300,19 +300,19 @@ class WorkerProcess(asyncio.Protocol):
             call.process = None
             call.fail(self._crash())
         self.calls.clear()
-        self._inbox.close()
+        self._call_queue.close()
         self._faulthandler_file.close()
         self._owner.on_exit(self, unstarted)
 
     def _crash(self) -> Crashed:
         code = self._child.exit_code or 0
         self._faulthandler_file.seek(0)
-        notes = self._faulthandler_file.read(_NOTES_LIMIT).decode(errors="replace")
-        how = "closed its connection with the worker" if self._closed_connection else how_it_ended(code)
+        crash_notes = self._faulthandler_file.read(_CRASH_NOTES_LIMIT).decode(errors="replace")
+        reason = "closed its connection with the worker" if self._closed_connection else describe_exit(code)
         return Crashed(
-            f"its process {how}",
+            f"its process {reason}",
             pid=self.pid,
             exit_code=code,
             signal=signal.Signals(-code).name if code < 0 else None,
-            traceback=notes or None,
+            traceback=crash_notes or None,
         )

@@ -105,17 +105,17 @@ def unpack_value(packed: str | Message | None) -> JsonText | BaseException | Non
     return JsonText(packed) if isinstance(packed, str) else unpack_outcome(packed)
 
 
-def pack_outcome(ending: BaseException, fail_on: Sequence[type[BaseException]]) -> Message:
+def pack_outcome(outcome: BaseException, fail_on: Sequence[type[BaseException]]) -> Message:
     """Encode an outcome. Classes are not sent, so decisions that depend on the class are made here."""
-    if isinstance(ending, Snooze):
-        return {"as": "snooze", "terms": [ending.delay, ending.limit, ending.deadline]}
+    if isinstance(outcome, Snooze):
+        return {"as": "snooze", "terms": [outcome.delay, outcome.limit, outcome.deadline]}
     for kind, name in _MESSAGE_ONLY.items():
-        if isinstance(ending, kind):
-            return {"as": name, "message": str(ending)}
-    if isinstance(ending, (Fail, InvalidResult, *fail_on)):
-        told = ending.__cause__ if isinstance(ending, Fail) else None
-        return {"as": "fail", "error": describe(told or ending)}
-    return {"as": "crash" if isinstance(ending, MemoryError) else "error", "error": describe(ending)}
+        if isinstance(outcome, kind):
+            return {"as": name, "message": str(outcome)}
+    if isinstance(outcome, (Fail, InvalidResult, *fail_on)):
+        error = outcome.__cause__ if isinstance(outcome, Fail) else None
+        return {"as": "fail", "error": describe(error or outcome)}
+    return {"as": "crash" if isinstance(outcome, MemoryError) else "error", "error": describe(outcome)}
 
 
 def unpack_outcome(message: Message) -> BaseException:
@@ -154,7 +154,7 @@ def _errors(kind: type[PosthouseError]) -> list[type[PosthouseError]]:
 
 MAX_INLINE_BYTES = 32_768
 """Larger calls are sent over the connection for messages, and only their number through the call socket."""
-SHUTDOWN = b"bye"
+SHUTDOWN = b"shutdown"
 
 
 def _pair() -> tuple[socket.socket, socket.socket]:
@@ -273,12 +273,12 @@ def import_path_of(definition: JobDefinition) -> str:
     return f"{module}:{name}"
 
 
-def import_definition(place: str) -> JobDefinition:
+def import_definition(path: str) -> JobDefinition:
     """Import the definition at this path."""
-    module, _, name = place.partition(":")
+    module, _, name = path.partition(":")
     definition = _definition(importlib.import_module(module), name)
     if definition is None:
-        raise ConfigurationError(f"{place} is not a job when a job process imports it")
+        raise ConfigurationError(f"{path} is not a job when a job process imports it")
     return definition
 
 

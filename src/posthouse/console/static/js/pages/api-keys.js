@@ -1,14 +1,13 @@
 // API keys of operators and of remote workers. A new key is shown once.
 import { api, useApi } from "../api.js"
+import { Confirm, Dialog } from "../components/dialog.js"
+import { AsyncContent, Button, Card, EmptyState, Snippet, Table, Tag, TagList, Time } from "../components/display.js"
+import { CheckField, SelectField, TextField } from "../components/forms.js"
+import { toast } from "../components/toast.js"
 import { plural } from "../format.js"
-import { html, useState } from "../lib.js"
-import { go, link } from "../router.js"
+import { html, useState } from "../preact.js"
+import { link, navigate } from "../router.js"
 import { useSession } from "../session.js"
-import { Button, Card, Empty, Loaded, Names, Snippet, Tag, Time } from "../ui/basics.js"
-import { Confirm, Dialog } from "../ui/dialog.js"
-import { CheckField, SelectField, TextField } from "../ui/fields.js"
-import { Table } from "../ui/table.js"
-import { toast } from "../ui/toast.js"
 
 const ROLES = {
   "super-admin": "Full access to all tenants.",
@@ -17,7 +16,7 @@ const ROLES = {
   "event-emitter": "Can only emit events.",
   worker: "Remote worker: runs jobs over HTTP.",
 }
-const OF_NO_TENANT = ["super-admin"]
+const ROLES_WITHOUT_TENANT = ["super-admin"]
 const WITHOUT_TENANT = ["super-admin", "worker"]
 const DAY = 86_400_000
 const ENDS = [["", "Never"], ["7", "In a week"], ["30", "In 30 days"], ["90", "In 90 days"], ["365", "In a year"]]
@@ -31,12 +30,12 @@ export function Keys({ query }) {
   return html`
     <div class="bar"><p class="faint grow">API keys authenticate programs and users. Only the prefix is stored in clear text.</p>
       ${writes && html`<${Button} icon="plus" onClick=${() => setAsked({ what: "create" })}>New key<//>`}</div>
-    <${Loaded} from=${keys} lines=${6}>${(list) => {
+    <${AsyncContent} from=${keys} lines=${6}>${(list) => {
       const ended = list.filter(over)
       const shown = query.ended ? list : list.filter((key) => !over(key))
       return html`
         ${shown.length ? html`<${Table} label="Keys" rows=${shown} rowKey=${({ prefix }) => prefix} rowClass=${(key) => over(key) && "over"} columns=${columns(session, writes && setAsked, over)} />`
-          : html`<${Empty} icon="key" title="No keys yet" command="posthouse keys create shop --role event-emitter --tenant acme">API keys appear here. Programs use them to call the API, users to log in to the console.<//>`}
+          : html`<${EmptyState} icon="key" title="No keys yet" command="posthouse keys create shop --role event-emitter --tenant acme">API keys appear here. Programs use them to call the API, users to log in to the console.<//>`}
         ${ended.length > 0 && html`<div data-stay><a href=${link("operator/keys", { ended: query.ended ? null : 1 })}>${query.ended ? "Hide" : "Show"} ${plural(ended.length, "expired or revoked key")}</a></div>`}`
     }}<//>
     ${asked?.what === "create" && html`<${NewKey} session=${session} close=${() => setAsked(null)} done=${keys.reload} />`}
@@ -65,7 +64,7 @@ function NewKey({ session, close, done }) {
   const tenants = useApi(session.operator && session.can("tenants:read") ? "/admin/tenants" : null)
   const set = (name) => (value) => setFields({ ...fields, [name]: value })
   const worker = fields.role === "worker"
-  const ofTenant = session.operator && !OF_NO_TENANT.includes(fields.role)
+  const ofTenant = session.operator && !ROLES_WITHOUT_TENANT.includes(fields.role)
   const create = async () => {
     const queues = fields.queues.split(/[\s,]+/).filter(Boolean)
     setMade(await api.post("/admin/keys", {
@@ -78,7 +77,7 @@ function NewKey({ session, close, done }) {
     done()
     return false
   }
-  if (made) return html`<${MadeKey} made=${made} close=${close} />`
+  if (made) return html`<${NewKeyDialog} made=${made} close=${close} />`
   const roles = Object.keys(ROLES).filter((role) => session.operator || !WITHOUT_TENANT.includes(role))
   const missing = !fields.name.trim() || (ofTenant && !WITHOUT_TENANT.includes(fields.role) && !fields.tenant_id)
   return html`
@@ -98,7 +97,7 @@ const Announce = (given) => html`<${CheckField} ...${given} label="May announce 
 /** Jobs without a tenant belong to “default”, which always exists. */
 const choices = (tenants = []) => [{ id: "default" }, ...(tenants ?? []).filter(({ id }) => id !== "default")].map(({ id, label }) => [id, label && label !== id ? `${label} (${id})` : id])
 
-const MadeKey = ({ made, close }) => html`
+const NewKeyDialog = ({ made, close }) => html`
   <${Dialog} title="Copy your new key" close=${close}>
     <p>The key <b>${made.name}</b> is shown only once; only a hash is stored.</p>
     <${Snippet} text=${made.key} />
@@ -128,7 +127,7 @@ export function WorkerKeys() {
   const columns = [
     { name: "name", text: "Key", cell: (key) => html`<span><b>${key.name}</b> <code class="faint">${key.prefix}…</code></span>` },
     { name: "state", text: "State", cell: (key) => html`<span><${KeyState} of=${key} /></span>` },
-    { name: "queues", text: "Queues", cell: (key) => html`<${Names} names=${key.queues} none="all" />` },
+    { name: "queues", text: "Queues", cell: (key) => html`<${TagList} names=${key.queues} none="all" />` },
     { name: "tenant", text: "Tenant", cell: (key) => key.tenant_id ?? html`<span class="faint">all</span>` },
     { name: "used", text: "Last used", cell: (key) => html`<${Time} at=${key.last_used_at} none="never" />` },
     { name: "made", text: "Created", cell: (key) => html`<span><${Time} at=${key.created_at} /> <span class="faint">by ${key.created_by}</span></span>` },
@@ -136,10 +135,10 @@ export function WorkerKeys() {
   ]
   return html`
     <${Card} title="Worker keys" aside=${html`<${RegisterButton} made=${keys.reload} />`}>
-      <${Loaded} from=${keys} lines=${4}>${(all) => {
+      <${AsyncContent} from=${keys} lines=${4}>${(all) => {
         const rows = all.filter(({ role }) => role === "worker").sort((one, other) => isGood(other) - isGood(one))
         return rows.length ? html`<${Table} label="Worker keys" columns=${columns} rows=${rows} rowKey=${({ prefix }) => prefix} />`
-          : html`<${Empty} icon="key" title="No worker keys yet" command="posthouse keys create gpu-boxes --role worker">Keys of remote workers appear here. A remote worker gets its jobs over HTTPS and needs no database connection. Register one here, or run:<//>`
+          : html`<${EmptyState} icon="key" title="No worker keys yet" command="posthouse keys create gpu-boxes --role worker">Keys of remote workers appear here. A remote worker gets its jobs over HTTPS and needs no database connection. Register one here, or run:<//>`
       }}<//>
     <//>
     ${ending && html`<${Confirm} title=${`Revoke ${ending.name}?`} danger actText="Revoke key" close=${() => setEnding(null)} act=${revoke}>Workers using this key stop immediately and their running jobs are rescued. This cannot be undone.<//>`}`
@@ -184,7 +183,7 @@ function Made({ made, close }) {
   const server = new URL("..", document.baseURI).href.replace(/\/$/, "")
   const done = () => {
     close()
-    go(link("workers", { show: "keys" }))
+    navigate(link("workers", { show: "keys" }))
   }
   return html`
     <${Dialog} title="Copy your new key" close=${done} wide>

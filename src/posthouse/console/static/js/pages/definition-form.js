@@ -1,14 +1,13 @@
 // Definition editor, its settings, and a test of a payload.
-import { api, faultsByPath, useTrial } from "../api.js"
-import { duration, priorities, priorityName } from "../format.js"
-import { html, useState } from "../lib.js"
-import { go, link } from "../router.js"
-import { Back, Button, Card, Copy, Facts, Failure, Tag } from "../ui/basics.js"
-import { CheckField, NumberField, SelectField, TextField } from "../ui/fields.js"
-import { Icon } from "../ui/icons.js"
-import { initial, JsonField, SchemaForm } from "../ui/schema-form.js"
-import { Faults } from "../ui/template-field.js"
-import { attempt, toast } from "../ui/toast.js"
+import { api, errorsByPath, usePreview } from "../api.js"
+import { BackLink, Button, Card, CopyButton, DescriptionList, ErrorBanner, Tag } from "../components/display.js"
+import { CheckField, defaultsOf, JsonField, NumberField, SchemaForm, SelectField, TextField } from "../components/forms.js"
+import { Icon } from "../components/icons.js"
+import { FieldErrors } from "../components/template-field.js"
+import { runWithToast, toast } from "../components/toast.js"
+import { duration, percent, priorities, priorityName } from "../format.js"
+import { html, useState } from "../preact.js"
+import { link, navigate } from "../router.js"
 
 const PREVIEW = "/admin/jobs/definitions/preview"
 const EXAMPLE = { argv: ["echo", "hello", "{payload.name}"] }
@@ -25,12 +24,12 @@ export function EditDefinition({ definition, done }) {
       const names = Object.keys(fields)
       const [kept, fresh] = [names.filter((name) => start.overridden.includes(name)), names.filter((name) => !start.overridden.includes(name))]
       const back = { ...Object.fromEntries(kept.map((name) => [name, start[name]])), clear: fresh }
-      toast(`Definition ${start.key} saved`, { undo: () => attempt(() => api.patch(path, back).then(done), "Change undone") })
+      toast(`Definition ${start.key} saved`, { undo: () => runWithToast(() => api.patch(path, back).then(done), "Change undone") })
     }
-    go(page)
+    navigate(page)
   }
   return html`
-    <div class="head"><div class="grow"><${Back} href=${page}>${start.key}<//><h2>Edit</h2></div></div>
+    <div class="head"><div class="grow"><${BackLink} href=${page}>${start.key}<//><h2>Edit</h2></div></div>
     <${Form} start=${start} save=${save} back=${page} actText="Save" body=${(draft, payload) => ({ key: start.key, ...toFields(draft), payload })} />`
 }
 
@@ -40,10 +39,10 @@ export function NewCommand() {
   const save = async (draft) => {
     const made = await api.post("/admin/jobs/definitions", { key: key.trim(), arg_schema: EXAMPLE_SCHEMA, command: EXAMPLE, ...toFields(draft) })
     toast(`Command ${made.key} created. Workers started with --commands pick it up within seconds.`)
-    go(link(`definitions/${encodeURIComponent(made.key)}`))
+    navigate(link(`definitions/${encodeURIComponent(made.key)}`))
   }
   return html`
-    <div class="head"><div class="grow"><${Back} href=${link("definitions")}>Definitions<//><h2>New command</h2><p class="faint">A job kind that runs a program. Commands run without a shell: each payload value becomes exactly one argument.</p></div></div>
+    <div class="head"><div class="grow"><${BackLink} href=${link("definitions")}>Definitions<//><h2>New command</h2><p class="faint">A job kind that runs a program. Commands run without a shell: each payload value becomes exactly one argument.</p></div></div>
     <${Form} start=${start} save=${save} back=${link("definitions")} actText="Create" incomplete=${!key.trim()} body=${(draft, payload) => ({ arg_schema: EXAMPLE_SCHEMA, command: EXAMPLE, ...toFields(draft), payload })}
       tried=${{ name: "world" }} before=${html`<${TextField} label="Key" value=${key} change=${setKey} maxlength="512" autofocus hint="The job kind, for example sync-folder. It cannot be changed later." />`} />`
 }
@@ -53,14 +52,14 @@ function Form({ start, save, back, actText, body, before, tried, incomplete }) {
   const [draft, setDraft] = useState({})
   const [state, setState] = useState({ busy: false, error: null })
   const broken = Object.values(draft).some((value) => value === undefined)
-  const faults = faultsByPath(useTrial(broken ? null : PREVIEW, body(draft, {})).data?.definition_errors)
-  const change = (name, value) => setDraft((was) => {
-    const { [name]: _, ...rest } = was
+  const errors = errorsByPath(usePreview(broken ? null : PREVIEW, body(draft, {})).data?.definition_errors)
+  const change = (name, value) => setDraft((previous) => {
+    const { [name]: _, ...rest } = previous
     return JSON.stringify(value) === JSON.stringify(start[name]) ? rest : { ...rest, [name]: value }
   })
   const json = (name, fallback) => (next, wrong) => change(name, wrong ? undefined : next ?? fallback)
   const now = (name) => (name in draft ? draft[name] : start[name])
-  const beneath = (name) => (start.origin === "code" && start.overridden.includes(name) ? start.beneath[name] : undefined)
+  const codeDefault = (name) => (start.origin === "code" && start.overridden.includes(name) ? start.code_defaults[name] : undefined)
   const submit = async (event) => {
     event.preventDefault()
     setState({ busy: true, error: null })
@@ -71,16 +70,16 @@ function Form({ start, save, back, actText, body, before, tried, incomplete }) {
     }
   }
   const [settings, more] = [SETTINGS.slice(0, 5), SETTINGS.slice(5).filter(({ name }) => start[name] !== undefined)]
-  const field = (setting) => html`<${SettingField} key=${setting.name} setting=${setting} value=${now(setting.name)} change=${change} error=${faults[setting.name]} beneath=${beneath(setting.name)} />`
+  const field = (setting) => html`<${SettingField} key=${setting.name} setting=${setting} value=${now(setting.name)} change=${change} error=${errors[setting.name]} codeDefault=${codeDefault(setting.name)} />`
   return html`
     <form class="grid-2" onSubmit=${submit} novalidate>
       <${Card} class="form">
         ${before}
-        ${(start.command || start.origin === "operator") && html`<${JsonField} label="Command" rows=${7} value=${now("command") ?? undefined} change=${json("command", start.command ? {} : null)} error=${faults.command} hint="argv: a string is one argument. A list is omitted as a whole if an optional value in it is missing. {payload.name} is a required value, {payload.name?} an optional one." />`}
+        ${(start.command || start.origin === "operator") && html`<${JsonField} label="Command" rows=${7} value=${now("command") ?? undefined} change=${json("command", start.command ? {} : null)} error=${errors.command} hint="argv: a string is one argument. A list is omitted as a whole if an optional value in it is missing. {payload.name} is a required value, {payload.name?} an optional one." />`}
         ${settings.map(field)}
-        <${JsonField} label="Payload schema" rows=${12} value=${now("arg_schema")} change=${json("arg_schema", {})} error=${faults.arg_schema} hint="JSON Schema. {} accepts any object." />
+        <${JsonField} label="Payload schema" rows=${12} value=${now("arg_schema")} change=${json("arg_schema", {})} error=${errors.arg_schema} hint="JSON Schema. {} accepts any object." />
         <details class="more"><summary>More settings</summary><div class="schema-form">${more.map(field)}</div></details>
-        ${state.error && html`<${Failure} error=${state.error} />`}
+        ${state.error && html`<${ErrorBanner} error=${state.error} />`}
         <div class="bar"><span class="grow faint">${plural(Object.keys(draft).length)}</span><a class="button" href=${back}>Cancel</a><${Button} strong type="submit" busy=${state.busy} disabled=${incomplete || broken}>${actText}<//></div>
       <//>
       <${TryPayload} title="Test payload" class="sticky" start=${tried} schema=${now("arg_schema") ?? start.arg_schema} ask=${(payload) => (broken ? [null] : [PREVIEW, body(draft, payload)])} />
@@ -115,26 +114,33 @@ function shown(name, value) {
   if (name === "timeout_seconds") return duration(value)
   if (kind === "priority") return priorityName(value)
   if (kind === "check") return value ? "yes" : "no"
+  if (name === "retry") return retryWords(value)
   if (Array.isArray(value)) return value.length ? value.join(", ") : html`<span class="faint">–</span>`
   return typeof value === "object" ? html`<code>${JSON.stringify(value)}</code>` : String(value)
+}
+
+/** The delays of a retry policy in words. Fields that it does not name have the defaults of `Retry`. */
+function retryWords({ ladder, base = 10, factor = 2, cap = 600, jitter = ladder?.length ? 0 : 0.2 }) {
+  const delays = ladder?.length ? `after ${ladder.map(duration).join(", ")}` : `after ${duration(base)}, each time × ${factor}, at most ${duration(cap)}`
+  return jitter ? `${delays}; jitter ${percent(jitter)}` : delays
 }
 
 /** All settings; overridden ones with the code default and a reset button. */
 export const SettingRows = ({ definition, clear }) => html`
   <dl class="settings">${SETTINGS.filter(({ name }) => definition[name] !== undefined).map(({ name, text }) => html`
     <div key=${name}><dt>${text.replace(" in seconds", "")}</dt><dd>${shown(name, definition[name])}</dd>
-      ${definition.origin === "code" && definition.overridden?.includes(name) && html`<${Overridden} name=${name} text=${text} beneath=${definition.beneath[name]} clear=${clear} />`}</div>`)}
+      ${definition.origin === "code" && definition.overridden?.includes(name) && html`<${Overridden} name=${name} text=${text} codeDefault=${definition.code_defaults[name]} clear=${clear} />`}</div>`)}
   </dl>`
 
-export const Overridden = ({ name, text, beneath, clear }) => html`
-  <span class="overridden"><${Tag} tone="accent">overridden<//> <small>${beneath !== null && typeof beneath === "object" && !Array.isArray(beneath) ? "differs from the code default" : html`code default: ${shown(name, beneath)}`}</small>
+export const Overridden = ({ name, text, codeDefault, clear }) => html`
+  <span class="overridden"><${Tag} tone="accent">overridden<//> <small>${codeDefault !== null && typeof codeDefault === "object" && !Array.isArray(codeDefault) ? "differs from the code default" : html`code default: ${shown(name, codeDefault)}`}</small>
     ${clear && html`<${Button} small plain onClick=${() => clear(name)} aria-label=${`Reset ${text}`}>Reset<//>`}</span>`
 
 /** Form field of a setting. `change(name, value)`; invalid JSON is undefined. */
-function SettingField({ setting, value, change, error, beneath }) {
+function SettingField({ setting, value, change, error, codeDefault }) {
   const { name, text, kind, hint } = setting
-  const said = [hint, beneath !== undefined && html`Code default: ${shown(name, beneath)}.`].filter(Boolean)
-  const common = { label: text, error, hint: said.length ? html`${said.map((each, place) => html`<span key=${place}>${each} </span>`)}` : undefined }
+  const said = [hint, codeDefault !== undefined && html`Code default: ${shown(name, codeDefault)}.`].filter(Boolean)
+  const common = { label: text, error, hint: said.length ? html`${said.map((each, index) => html`<span key=${index}>${each} </span>`)}` : undefined }
   const set = (next) => change(name, next)
   if (kind === "number") return html`<${NumberField} ...${common} min="0" value=${value} change=${set} />`
   if (kind === "check") return html`<${CheckField} ...${common} value=${value} change=${set} />`
@@ -151,7 +157,7 @@ function toFields(draft) {
 }
 
 /** Tags of a kind: command, inactive, overridden settings. */
-export const Marks = ({ of }) => html`
+export const DefinitionTags = ({ of }) => html`
   ${of.runner === "command" && html`<${Tag} tone="accent" title="Runs a program.">command<//> `}
   ${!of.is_active && html`<${Tag} tone="warn" title="New jobs are rejected.">inactive<//> `}
   ${of.origin === "code" && of.overridden?.length > 0 && html`<${Tag} title=${`Overridden by an operator: ${of.overridden.join(", ")}`}>${of.overridden.length} overridden<//>`}`
@@ -160,26 +166,26 @@ export const Marks = ({ of }) => html`
 
 /** `ask(payload)`: [path, body] of the validation request. `start`: the initial payload. */
 export function TryPayload({ schema, ask, start, title = "Test payload", class: more }) {
-  const [payload, setPayload] = useState(() => start ?? initial(schema))
+  const [payload, setPayload] = useState(() => start ?? defaultsOf(schema))
   const [touched, setTouched] = useState(false)
   const [path, body] = payload === null ? [null] : ask(payload)
-  const { data, error } = useTrial(path, body)
+  const { data, error } = usePreview(path, body)
   const errors = Object.fromEntries((touched ? data?.errors ?? [] : []).map(({ path: at, message }) => [at.split(/[.[]/)[0], message]))
   return html`
     <${Card} title=${title} class=${more}>
       <${SchemaForm} key=${Object.keys(schema?.properties ?? {}).join()} schema=${schema} value=${payload ?? {}} change=${(next, broken) => { setTouched(true); setPayload(broken ? null : next ?? {}) }} errors=${errors} />
       <div aria-live="polite" class="stack">
-        ${error && html`<${Failure} error=${error} />`}
-        ${data && !error && payload !== null && html`<${Verdict} check=${data} touched=${touched} />`}
+        ${error && html`<${ErrorBanner} error=${error} />`}
+        ${data && !error && payload !== null && html`<${CheckResult} check=${data} touched=${touched} />`}
       </div>
     <//>`
 }
 
-function Verdict({ check, touched }) {
-  if (check.definition_errors.length) return html`<div><h3>Invalid definition</h3><${Faults} faults=${check.definition_errors} /></div>`
+function CheckResult({ check, touched }) {
+  if (check.definition_errors.length) return html`<div><h3>Invalid definition</h3><${FieldErrors} errors=${check.definition_errors} /></div>`
   if (!check.valid && !touched) return html`<p class="faint">Enter a payload to validate it. Nothing is enqueued.</p>`
   return html`
-    ${check.valid ? html`<p class="verdict" data-tone="good"><${Icon} name="check" />Payload is valid.${!check.is_active && " The definition is inactive: new jobs are rejected."}</p>` : html`<div class="stack"><p class="verdict" data-tone="bad"><${Icon} name="close" />Payload is invalid.</p><${Faults} faults=${check.errors} /></div>`}
+    ${check.valid ? html`<p class="verdict" data-tone="good"><${Icon} name="check" />Payload is valid.${!check.is_active && " The definition is inactive: new jobs are rejected."}</p>` : html`<div class="stack"><p class="verdict" data-tone="bad"><${Icon} name="close" />Payload is invalid.</p><${FieldErrors} errors=${check.errors} /></div>`}
     ${check.command && html`<${Argv} command=${check.command} />`}`
 }
 
@@ -187,7 +193,7 @@ const plain = /^[\w@%+=:,./-]+$/
 const quoted = (text) => (plain.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`)
 
 const Argv = ({ command }) => html`
-  <div class="argv"><div class="bar"><h3 class="grow">Command preview</h3><${Copy} text=${() => command.argv.map(quoted).join(" ")} label="Copy as shell command" /></div>
-    <ol aria-label="Arguments">${command.argv.map((argument, place) => html`<li key=${place}><code>${argument === "" ? "''" : argument}</code></li>`)}</ol>
-    <${Facts} facts=${[["Working directory", html`<code>${command.cwd}</code>`], ["Variables", command.variables.join(", ")], ["Secrets", command.secrets.join(", ")]]} />
+  <div class="argv"><div class="bar"><h3 class="grow">Command preview</h3><${CopyButton} text=${() => command.argv.map(quoted).join(" ")} label="Copy as shell command" /></div>
+    <ol aria-label="Arguments">${command.argv.map((argument, index) => html`<li key=${index}><code>${argument === "" ? "''" : argument}</code></li>`)}</ol>
+    <${DescriptionList} facts=${[["Working directory", html`<code>${command.cwd}</code>`], ["Variables", command.variables.join(", ")], ["Secrets", command.secrets.join(", ")]]} />
   </div>`

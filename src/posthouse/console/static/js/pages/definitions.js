@@ -1,19 +1,17 @@
 // Job kinds: the list and the page of one kind.
 import { api, useApi } from "../api.js"
+import { Confirm } from "../components/dialog.js"
+import { AsyncContent, BackLink, Button, Card, EmptyState, Json, Table, Time } from "../components/display.js"
+import { EnqueueDialog } from "../components/enqueue-dialog.js"
+import { CheckField, QueryField } from "../components/forms.js"
+import { Icon } from "../components/icons.js"
+import { LoadMore, usePages } from "../components/paged.js"
+import { runWithToast, toast } from "../components/toast.js"
 import { duration, plural } from "../format.js"
-import { html, useState } from "../lib.js"
-import { go, link } from "../router.js"
+import { html, useState } from "../preact.js"
+import { link, navigate } from "../router.js"
 import { useSession } from "../session.js"
-import { Back, Button, Card, Empty, Loaded, Time } from "../ui/basics.js"
-import { Confirm } from "../ui/dialog.js"
-import { CheckField, QueryField } from "../ui/fields.js"
-import { Icon } from "../ui/icons.js"
-import { Json } from "../ui/json.js"
-import { More, usePaged } from "../ui/paged.js"
-import { Table } from "../ui/table.js"
-import { attempt, toast } from "../ui/toast.js"
-import { EditDefinition, Marks, NewCommand, Overridden, SettingRows, TryPayload } from "./definition-form.js"
-import { EnqueueDialog } from "./enqueue.js"
+import { DefinitionTags, EditDefinition, NewCommand, Overridden, SettingRows, TryPayload } from "./definition-form.js"
 
 export function Definitions({ name, query }) {
   const session = useSession()
@@ -24,21 +22,21 @@ export function Definitions({ name, query }) {
 }
 
 function DefinitionList({ query, writes }) {
-  const found = usePaged(writes ? "/admin/jobs/definitions" : "/definitions", { limit: 200 }, { every: 15_000 })
+  const found = usePages(writes ? "/admin/jobs/definitions" : "/definitions", { limit: 200 }, { every: 15_000 })
   const wanted = (query.q ?? "").toLowerCase()
   const fits = ({ key, description, queue }) => `${key} ${description} ${queue}`.toLowerCase().includes(wanted)
   return html`
     <div class="bar"><${QueryField} filter name="q" label="Search kinds" value=${query.q} /><span class="grow"></span>
       ${writes && html`<a class="button" href=${link("definitions", { new: 1 })}><${Icon} name="plus" />New command</a>`}</div>
-    <${Loaded} from=${found} lines=${10}>${(list) => {
+    <${AsyncContent} from=${found} lines=${10}>${(list) => {
       const shown = list.filter(fits)
-      if (!list.length) return html`<${Empty} icon="braces" title="No job kinds yet" command="posthouse worker --app shop:app">Job kinds appear here when a worker with their handlers starts. ${writes && "You can also create a command, which runs a program."}<//>`
-      return shown.length ? html`<${Table} label="Definitions" rows=${shown} rowKey=${({ key }) => key} rowClass=${({ is_active: active }) => !active && "over"} columns=${columns(writes)} /><${More} from=${found} />` : html`<${Empty} title="No matching kinds">No kind has this text in its name, description or queue.<//>`
+      if (!list.length) return html`<${EmptyState} icon="braces" title="No job kinds yet" command="posthouse worker --app shop:app">Job kinds appear here when a worker with their handlers starts. ${writes && "You can also create a command, which runs a program."}<//>`
+      return shown.length ? html`<${Table} label="Definitions" rows=${shown} rowKey=${({ key }) => key} rowClass=${({ is_active: active }) => !active && "over"} columns=${columns(writes)} /><${LoadMore} from=${found} />` : html`<${EmptyState} title="No matching kinds">No kind has this text in its name, description or queue.<//>`
     }}<//>`
 }
 
 const columns = (writes) => [
-  { name: "key", text: "Kind", cell: (each) => html`<span><a href=${link(`definitions/${encodeURIComponent(each.key)}`)}><b>${each.key}</b></a> <${Marks} of=${each} /></span>` },
+  { name: "key", text: "Kind", cell: (each) => html`<span><a href=${link(`definitions/${encodeURIComponent(each.key)}`)}><b>${each.key}</b></a> <${DefinitionTags} of=${each} /></span>` },
   { name: "about", text: "Description", wide: true, cell: ({ description }) => html`<span title=${description}>${description || "–"}</span>` },
   { name: "queue", text: "Queue", cell: ({ queue }) => queue },
   { name: "attempts", text: "Attempts", align: "right", cell: (each) => each.max_attempts },
@@ -54,15 +52,15 @@ const address = (key) => `/admin/jobs/definitions/${encodeURIComponent(key)}`
 function DefinitionPage({ name, query }) {
   const found = useApi(address(name), {}, { every: query.edit ? 0 : 15_000 })
   const change = (body) => api.patch(address(name), body).then(found.setData)
-  return html`<${Loaded} from=${found} lines=${10}>${(definition) => (query.edit
+  return html`<${AsyncContent} from=${found} lines=${10}>${(definition) => (query.edit
     ? html`<${EditDefinition} definition=${definition} done=${found.setData} />`
-    : html`<${Shown} definition=${definition} change=${change} />`)}<//>`
+    : html`<${DefinitionDetail} definition=${definition} change=${change} />`)}<//>`
 }
 
 /** For tenants: the schema and how to enqueue. */
 function KindPage({ name }) {
   const found = useApi(`/definitions/${encodeURIComponent(name)}`)
-  return html`<${Loaded} from=${found} lines=${10}>${(kind) => html`
+  return html`<${AsyncContent} from=${found} lines=${10}>${(kind) => html`
     <${Head} of=${kind} />
     <div class="grid-2"><div class="stack"><${Card} title="Settings"><${SettingRows} definition=${kind} /><//>
       <${Card} title="Payload schema"><${Json} value=${kind.arg_schema} label="schema" /><//></div>
@@ -73,25 +71,25 @@ function Head({ of, children }) {
   const session = useSession()
   const [enqueueing, setEnqueueing] = useState(false)
   return html`
-    <div class="head"><div class="grow"><${Back} href=${link("definitions")}>Definitions<//>
-      <h2>${of.key} <${Marks} of=${of} /></h2><p class="faint">${of.description}</p></div>
+    <div class="head"><div class="grow"><${BackLink} href=${link("definitions")}>Definitions<//>
+      <h2>${of.key} <${DefinitionTags} of=${of} /></h2><p class="faint">${of.description}</p></div>
       <div class="bar">${session.can("jobs:write") && of.is_active && html`<${Button} icon="plus" onClick=${() => setEnqueueing(true)}>Enqueue<//>`}
         ${session.can("triggers:write") && html`<a class="button" href=${link("triggers/new", { type: "schedule", kind: of.key })}><${Icon} name="clock" />Schedule</a>`}${children}</div>
     </div>
     ${enqueueing && html`<${EnqueueDialog} kind=${of.key} close=${() => setEnqueueing(false)} />`}`
 }
 
-function Shown({ definition, change }) {
+function DefinitionDetail({ definition, change }) {
   const [removing, setRemoving] = useState(false)
   const { key, is_active: active, origin, overridden } = definition
   const set = async (on) => {
-    if (await attempt(() => change({ is_active: on }))) toast(`${key} ${on ? "activated" : "deactivated"}`, { undo: () => attempt(() => change({ is_active: !on })) })
+    if (await runWithToast(() => change({ is_active: on }))) toast(`${key} ${on ? "activated" : "deactivated"}`, { undo: () => runWithToast(() => change({ is_active: !on })) })
   }
   const clear = async (name) => {
     const before = definition[name]
-    if (await attempt(() => change({ clear: [name] }))) toast(`${name.replaceAll("_", " ")} reset to the code default`, { undo: () => attempt(() => change({ [name]: before })) })
+    if (await runWithToast(() => change({ clear: [name] }))) toast(`${name.replaceAll("_", " ")} reset to the code default`, { undo: () => runWithToast(() => change({ [name]: before })) })
   }
-  const marked = (name, text) => origin === "code" && overridden.includes(name) && html`<${Overridden} name=${name} text=${text} beneath=${definition.beneath[name]} clear=${clear} />`
+  const marked = (name, text) => origin === "code" && overridden.includes(name) && html`<${Overridden} name=${name} text=${text} codeDefault=${definition.code_defaults[name]} clear=${clear} />`
   const removable = origin === "operator" || definition.workers === 0
   return html`
     <${Head} of=${definition}>
@@ -117,7 +115,7 @@ function Remove({ definition, close }) {
   const remove = async () => {
     await api.delete(address(definition.key), { force: force || undefined })
     toast(`Definition ${definition.key} deleted`)
-    go(link("definitions"))
+    navigate(link("definitions"))
   }
   return html`
     <${Confirm} title=${`Delete ${definition.key}?`} danger actText="Delete" close=${close} act=${remove}>

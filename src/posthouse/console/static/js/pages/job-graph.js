@@ -1,9 +1,9 @@
 // The pipeline of a job as a graph: dependencies, follow-up jobs and progress.
-import { between, count, duration, plural, words } from "../format.js"
-import { html, useEffect, useMemo, useRef } from "../lib.js"
+import { Card, Status } from "../components/display.js"
+import { duration, formatInteger, humanize, plural, secondsBetween } from "../format.js"
+import { html, useEffect, useMemo, useRef } from "../preact.js"
 import { link } from "../router.js"
-import { Card, Status } from "../ui/basics.js"
-import { jobsWith } from "./job-head.js"
+import { jobsWith } from "./job-state.js"
 
 export function Graph({ pipeline, self }) {
   const data = pipeline.data
@@ -30,7 +30,7 @@ export function Graph({ pipeline, self }) {
 }
 
 function Node({ node, self }) {
-  const took = node.status === "running" ? node.progress_percent !== null && `${Math.floor(node.progress_percent)} %` : node.started_at && node.finished_at && duration(between(node.started_at, node.finished_at))
+  const took = node.status === "running" ? node.progress_percent !== null && `${Math.floor(node.progress_percent)} %` : node.started_at && node.finished_at && duration(secondsBetween(node.started_at, node.finished_at))
   return html`
     <a class="node" href=${link(`jobs/${node.id}`)} data-status=${node.status} aria-current=${self ? "true" : undefined} title=${[node.id, node.subject, node.last_error].filter(Boolean).join("\n")}>
       <b class="clip">${node.definition_key}</b><span class="bar"><${Status} status=${node.status} />${took && html`<span class="faint figure">${took}</span>`}</span>
@@ -43,8 +43,8 @@ function Stack({ stack, data }) {
   const counts = Object.entries(grouped(stack))
   const href = `${jobsWith("correlation", data.correlation_id ?? data.job_id)}+kind:${encodeURIComponent(stack[0].definition_key)}`
   return html`
-    <a class="node stacked" href=${href}><b class="clip">${count(stack.length)} more ${stack[0].definition_key}</b>
-      <small class="clip">${counts.map(([status, list]) => `${list.length} ${words(status)}`).join(", ")}</small></a>`
+    <a class="node stacked" href=${href}><b class="clip">${formatInteger(stack.length)} more ${stack[0].definition_key}</b>
+      <small class="clip">${counts.map(([status, list]) => `${list.length} ${humanize(status)}`).join(", ")}</small></a>`
 }
 
 function grouped(list) {
@@ -57,7 +57,7 @@ function Stages({ stages }) {
   if (stages.length < 2) return null
   return html`
     <ul class="job-stages" aria-label="Stages">${stages.map((stage) => html`
-      <li key=${stage.definition_key}><span class="clip">${stage.definition_key}</span><span class="faint figure">${count(stage.succeeded)} of ${count(stage.jobs)}${stage.unsuccessful ? html`, <span class="job-bad">${count(stage.unsuccessful)} failed</span>` : ""}</span>
+      <li key=${stage.definition_key}><span class="clip">${stage.definition_key}</span><span class="faint figure">${formatInteger(stage.succeeded)} of ${formatInteger(stage.jobs)}${stage.unsuccessful ? html`, <span class="job-bad">${formatInteger(stage.unsuccessful)} failed</span>` : ""}</span>
         <span class="job-stage" role="img" aria-label=${`${stage.definition_key}: ${Math.floor((100 * stage.done) / stage.jobs)} % done`}><i style=${{ width: `${(100 * stage.done) / stage.jobs}%` }}></i><i class="bad" style=${{ width: `${(100 * stage.unsuccessful) / stage.jobs}%` }}></i></span></li>`)}
     </ul>`
 }
@@ -65,13 +65,13 @@ function Stages({ stages }) {
 // Layered layout of a pipeline: columns from left to right, each job after all jobs that lead to it.
 
 const NODE = { width: 184, height: 56, gapX: 52, gapY: 14 }
-const MOST_OF_A_KIND = 5
-const LOUD = { failed: 0, dead_letter: 0, running: 1, queued: 2 }
+const MAX_PER_KIND = 5
+const STATUS_RANK = { failed: 0, dead_letter: 0, running: 1, queued: 2 }
 
 /** {nodes: [{key, x, y, id | stack: [ids]}], edges: [{key, path, type}], width, height}. */
 function layout({ nodes, edges }, self) {
   const column = columns(nodes, edges)
-  const boxes = gather(nodes, column, self)
+  const boxes = collapseSimilar(nodes, column, self)
   const boxOf = new Map(boxes.flatMap((box) => (box.stack ?? [box.id]).map((id) => [id, box])))
   const links = new Map()
   for (const { from, to, type } of edges) {
@@ -103,7 +103,7 @@ function columns(nodes, edges) {
 }
 
 /** Keeps the most relevant jobs of a kind in a column and stacks the rest in one box. */
-function gather(nodes, column, self) {
+function collapseSimilar(nodes, column, self) {
   const groups = new Map()
   for (const node of nodes) {
     const key = `${column.get(node.id)} ${node.definition_key}`
@@ -112,27 +112,27 @@ function gather(nodes, column, self) {
   return [...groups.entries()].flatMap(([key, group]) => {
     const at = column.get(group[0].id)
     const alone = (node) => ({ key: node.id, id: node.id, column: at })
-    if (group.length <= MOST_OF_A_KIND + 1) return group.map(alone)
+    if (group.length <= MAX_PER_KIND + 1) return group.map(alone)
     const loud = group.toSorted((a, b) => rank(a, self) - rank(b, self))
-    const rest = new Set(loud.slice(MOST_OF_A_KIND).map((node) => node.id))
+    const rest = new Set(loud.slice(MAX_PER_KIND).map((node) => node.id))
     return [...group.filter((node) => !rest.has(node.id)).map(alone), { key, stack: [...rest], column: at }]
   })
 }
 
-const rank = (node, self) => (node.id === self ? -1 : LOUD[node.status] ?? 3)
+const rank = (node, self) => (node.id === self ? -1 : STATUS_RANK[node.status] ?? 3)
 
 /** Orders each column by its predecessors and centers it vertically. */
 function arrange(boxes, links) {
-  const count = Math.max(...boxes.map((box) => box.column)) + 1
-  const rows = Array.from({ length: count }, (_, place) => boxes.filter((box) => box.column === place))
+  const columns = Math.max(...boxes.map((box) => box.column)) + 1
+  const rows = Array.from({ length: columns }, (_, index) => boxes.filter((box) => box.column === index))
   const height = Math.max(...rows.map((row) => row.length)) * (NODE.height + NODE.gapY) - NODE.gapY
-  for (const [place, row] of rows.entries()) {
+  for (const [index, row] of rows.entries()) {
     const wish = new Map(row.map((box) => [box, mean(links.filter(({ b }) => b === box && b.column > 0).map(({ a }) => a.y ?? 0))]))
     row.sort((a, b) => wish.get(a) - wish.get(b) || Boolean(a.stack) - Boolean(b.stack))
     const top = (height - (row.length * (NODE.height + NODE.gapY) - NODE.gapY)) / 2
-    for (const [line, box] of row.entries()) Object.assign(box, { x: place * (NODE.width + NODE.gapX), y: Math.round(top + line * (NODE.height + NODE.gapY)) })
+    for (const [line, box] of row.entries()) Object.assign(box, { x: index * (NODE.width + NODE.gapX), y: Math.round(top + line * (NODE.height + NODE.gapY)) })
   }
-  return { width: count * (NODE.width + NODE.gapX) - NODE.gapX, height }
+  return { width: columns * (NODE.width + NODE.gapX) - NODE.gapX, height }
 }
 
 const mean = (numbers) => (numbers.length ? numbers.reduce((sum, each) => sum + each, 0) / numbers.length : 0)

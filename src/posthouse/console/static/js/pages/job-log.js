@@ -1,12 +1,12 @@
 // Log and output of a job.
 import { api } from "../api.js"
-import { cls, html, useLayoutEffect, useMemo, useRef, useState } from "../lib.js"
-import { count, plural } from "../format.js"
-import { Button, Card, Failure, Snippet } from "../ui/basics.js"
-import { attempt as attemptTo } from "../ui/toast.js"
-import { isOver } from "./job-live.js"
+import { Button, Card, ErrorBanner, Snippet } from "../components/display.js"
+import { runWithToast } from "../components/toast.js"
+import { formatInteger, plural } from "../format.js"
+import { cls, html, useLayoutEffect, useMemo, useRef, useState } from "../preact.js"
+import { isOver } from "./job-state.js"
 
-const MOST_SHOWN = 2000
+const MAX_SHOWN = 2000
 const AT_THE_END = 24
 const BLOCK = 100
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hourCycle: "h23" })
@@ -22,24 +22,24 @@ export function Log({ job, lines: log }) {
   const chosen = useMemo(() => log.lines.filter((line) => (!which || attemptOf(line) === which) && (!wanted || line.text.toLowerCase().includes(wanted))), [log.lines, which, wanted])
   const attempts = useMemo(() => [...new Set(log.lines.map(attemptOf))], [log.lines])
   const several = attempts.length > 1
-  const shown = chosen.slice(-MOST_SHOWN)
-  if (isOver(job) && !tall && !log.lines.length && log.from !== null) return html`<${Silent} />`
+  const shown = chosen.slice(-MAX_SHOWN)
+  if (isOver(job) && !tall && !log.lines.length && log.from !== null) return html`<${EmptyLog} />`
   return html`
-    <${Card} title="Log" class="job-log" aside=${html`<span class="faint figure">${wanted ? `${count(chosen.length)} of ${plural(log.lines.length, "line")}` : plural(chosen.length, "line")}</span>`}>
+    <${Card} title="Log" class="job-log" aside=${html`<span class="faint figure">${wanted ? `${formatInteger(chosen.length)} of ${plural(log.lines.length, "line")}` : plural(chosen.length, "line")}</span>`}>
       <div class="bar">
         <input type="search" class="grow" data-filter placeholder="Search log" aria-label="Search log" value=${search} onInput=${(event) => setSearch(event.target.value)} />
         ${several && html`<select aria-label="Attempt" value=${which} onChange=${(event) => setWhich(event.target.value)}><option value="">All attempts</option>${attempts.map((each) => html`<option key=${each} value=${each}>${titleOf(each)}</option>`)}</select>`}
         <label class="job-follow"><input type="checkbox" checked=${follow} onChange=${(event) => setFollow(event.target.checked)} /> Follow</label>
-        <${Button} icon="download" label="Download log" onClick=${() => attemptTo(() => download(job, which))} />
+        <${Button} icon="download" label="Download log" onClick=${() => runWithToast(() => download(job, which))} />
       </div>
-      ${log.error && html`<${Failure} error=${log.error} retry=${log.load} />`}
+      ${log.error && html`<${ErrorBanner} error=${log.error} retry=${log.load} />`}
       <${Lines} lines=${shown} several=${several && !which} wanted=${wanted} follow=${follow} setFollow=${setFollow} tall=${tall}
         earlier=${(log.earlier || chosen.length > shown.length) && html`<${Earlier} log=${log} full=${chosen.length > shown.length} />`}
         none=${wanted ? "No matching lines." : isOver(job) ? "No log output." : "Log lines appear here as the job writes them."} />
     <//>`
 }
 
-const Silent = () => html`
+const EmptyLog = () => html`
   <${Card} title="Log"><p class="job-advice">No log output. Log messages of the handler and the output of commands appear here: <${Snippet} text=${'job.log.info("halfway done")'} /></p><//>`
 
 const attemptOf = (line) => `${line.generation}.${line.attempt_no}`
@@ -72,7 +72,7 @@ function Lines({ lines, several, wanted, follow, setFollow, tall, earlier, none 
   return html`
     <div class=${cls("job-lines", tall && "tall")} ref=${box} onScroll=${scrolled} tabindex="0" role="log" aria-live="off" aria-label="Log lines">
       ${earlier}
-      ${blocksOf(lines, several, wanted).map((block) => kept(made.current, block))}
+      ${blocksOf(lines, several, wanted).map((block) => memoizedBlock(made.current, block))}
       ${lines.length === 0 && html`<p class="faint">${none}</p>`}
     </div>`
 }
@@ -80,25 +80,25 @@ function Lines({ lines, several, wanted, follow, setFollow, tall, earlier, none 
 /** Blocks of lines: when a long log grows, only the first and the last block render again. */
 function blocksOf(lines, several, wanted) {
   const blocks = []
-  for (const [place, line] of lines.entries()) {
+  for (const [index, line] of lines.entries()) {
     const key = Math.floor(line.sequence / BLOCK)
-    if (blocks.at(-1)?.key !== key) blocks.push({ key, lines: [], before: place ? attemptOf(lines[place - 1]) : null, several, wanted })
+    if (blocks.at(-1)?.key !== key) blocks.push({ key, lines: [], before: index ? attemptOf(lines[index - 1]) : null, several, wanted })
     blocks.at(-1).lines.push(line)
   }
   return blocks
 }
 
 /** Reuses the element of an unchanged block, so it does not render again. */
-function kept(made, block) {
+function memoizedBlock(made, block) {
   const { key, lines, before, several, wanted } = block
   const state = [lines[0].sequence, lines.at(-1).sequence, lines.length, before, several, wanted].join()
-  if (made.get(key)?.state !== state) made.set(key, { state, element: html`<div key=${key} class="job-block-of-lines">${lines.map((line, place) => drawn(line, place ? attemptOf(lines[place - 1]) : before, several, wanted))}</div>` })
+  if (made.get(key)?.state !== state) made.set(key, { state, element: html`<div key=${key} class="log-block">${lines.map((line, index) => renderLine(line, index ? attemptOf(lines[index - 1]) : before, several, wanted))}</div>` })
   return made.get(key).element
 }
 
-function drawn(line, before, several, wanted) {
+function renderLine(line, before, several, wanted) {
   const sort = (line.level ?? line.stream).toLowerCase()
-  return html`${several && attemptOf(line) !== before && html`<p class="job-turn">${titleOf(attemptOf(line))}</p>`}
+  return html`${several && attemptOf(line) !== before && html`<p class="attempt-heading">${titleOf(attemptOf(line))}</p>`}
     <p class="job-line" data-tone=${TONES[sort]}><time datetime=${line.at} title=${line.at}>${clock.format(new Date(line.at))}</time><b>${sort}</b><span>${marked(line.text.replace(ESCAPES, ""), wanted)}</span></p>`
 }
 
@@ -116,10 +116,10 @@ function marked(text, wanted) {
 
 function Earlier({ log, full }) {
   const [busy, setBusy] = useState(false)
-  if (full) return html`<p class="faint">Only the last ${count(MOST_SHOWN)} lines are shown. Search or download the log to see the rest.</p>`
+  if (full) return html`<p class="faint">Only the last ${formatInteger(MAX_SHOWN)} lines are shown. Search or download the log to see the rest.</p>`
   const more = async () => {
     setBusy(true)
-    await attemptTo(log.readEarlier)
+    await runWithToast(log.readEarlier)
     setBusy(false)
   }
   return html`<p><${Button} small busy=${busy} onClick=${more}>Show earlier lines<//></p>`

@@ -1,11 +1,11 @@
 // Timeline of a job: waits by reason, attempts, steps, parts and follow-up jobs.
-import { duration, exactly, plural, words } from "../format.js"
-import { cls, html, useEffect, useRef, useState } from "../lib.js"
+import { AsyncContent, Button, Card } from "../components/display.js"
+import { duration, formatDateTime, humanize, plural } from "../format.js"
+import { cls, html, useEffect, useRef, useState } from "../preact.js"
 import { link } from "../router.js"
-import { Button, Card, Loaded } from "../ui/basics.js"
 
 const TICK = 500
-const FEW = 14
+const COLLAPSED_ROWS = 14
 const REASONS = {
   queued: ["quiet", "queued"], due: ["quiet", "due"], preferred: ["quiet", "waiting for a preferred worker"],
   scheduled: ["accent", "scheduled"], snoozed: ["accent", "snoozed"], retry: ["warn", "retry delay"],
@@ -21,26 +21,26 @@ export function Waterfall({ timeline }) {
   const [zoomed, setZoomed] = useState(null)
   return html`
     <${Card} title="Timeline" class="job-timeline" aside=${html`${zoomed && html`<${Button} small onClick=${() => setZoomed(null)}>Reset zoom<//>`}<${Legend} spans=${timeline.data?.spans ?? []} />`}>
-      <${Loaded} from=${timeline} height=${140}>${(data) => html`<${Chart} data=${data} zoomed=${zoomed} zoom=${setZoomed} />`}<//>
+      <${AsyncContent} from=${timeline} height=${140}>${(data) => html`<${Chart} data=${data} zoomed=${zoomed} zoom=${setZoomed} />`}<//>
     <//>`
 }
 
 function Legend({ spans }) {
   const reasons = [...new Set(spans.filter(({ type }) => type === "wait").map(({ reason }) => reason))]
-  return html`<span class="job-legend">${reasons.map((reason) => html`<span key=${reason} data-tone=${REASONS[reason]?.[0]}><i></i>${REASONS[reason]?.[1] ?? words(reason)}</span>`)}</span>`
+  return html`<span class="job-legend">${reasons.map((reason) => html`<span key=${reason} data-tone=${REASONS[reason]?.[0]}><i></i>${REASONS[reason]?.[1] ?? humanize(reason)}</span>`)}</span>`
 }
 
 /** The current time of the database, extrapolated from the last response. */
-function useNow(told, on) {
-  const began = useRef({ told: null, at: 0 })
-  if (began.current.told !== told) began.current = { told, at: performance.now() }
+function useNow(serverTime, on) {
+  const began = useRef({ serverTime: null, at: 0 })
+  if (began.current.serverTime !== serverTime) began.current = { serverTime, at: performance.now() }
   const [, tick] = useState(0)
   useEffect(() => {
     if (!on) return undefined
     const timer = setInterval(() => tick((n) => n + 1), TICK)
     return () => clearInterval(timer)
   }, [on])
-  return momentOf(told) + (on ? performance.now() - began.current.at : 0)
+  return momentOf(serverTime) + (on ? performance.now() - began.current.at : 0)
 }
 
 function Chart({ data, zoomed, zoom }) {
@@ -49,12 +49,12 @@ function Chart({ data, zoomed, zoom }) {
   const now = useNow(data.now, rows.some((row) => row.segments.some(isOpen)))
   const chosen = rows.find((row) => row.key === zoomed)
   const [from, to] = extent(chosen ? [chosen] : rows, now, chosen ? 0.04 : 0)
-  const place = (moment) => (100 * (moment - from)) / (to - from)
-  const seen = all || rows.length <= FEW + 2 ? rows : few(rows)
+  const percentAt = (moment) => (100 * (moment - from)) / (to - from)
+  const seen = all || rows.length <= COLLAPSED_ROWS + 2 ? rows : few(rows)
   return html`
-    <div class="wf" role="group" aria-label="Job timeline">
-      <div class="wf-row wf-axis" aria-hidden="true"><span></span><div class="wf-track">${ticksOf(from, to).map(([at, text]) => html`<span key=${text} style=${{ left: `${place(at)}%` }}>${text}</span>`)}</div></div>
-      ${seen.map((row) => html`<${Row} key=${row.key} row=${row} place=${place} now=${now} on=${row.key === zoomed} zoom=${() => zoom(row.key === zoomed ? null : row.key)} />`)}
+    <div class="timeline" role="group" aria-label="Job timeline">
+      <div class="timeline-row timeline-axis" aria-hidden="true"><span></span><div class="timeline-track">${ticksOf(from, to).map(([at, text]) => html`<span key=${text} style=${{ left: `${percentAt(at)}%` }}>${text}</span>`)}</div></div>
+      ${seen.map((row) => html`<${Row} key=${row.key} row=${row} percentAt=${percentAt} now=${now} on=${row.key === zoomed} zoom=${() => zoom(row.key === zoomed ? null : row.key)} />`)}
     </div>
     ${seen.length < rows.length && html`<${Button} small onClick=${() => setAll(true)}>Show ${plural(rows.length - seen.length, "more row")}<//>`}
     ${data.truncated && html`<p><small>Only the most recent spans are shown.</small></p>`}`
@@ -62,38 +62,38 @@ function Chart({ data, zoomed, zoom }) {
 
 /** Prefers attempts to their steps and parts, and the last to the first. */
 function few(rows) {
-  const kept = new Set([...rows.filter(({ level }) => level === 0).slice(-FEW), ...rows.filter(({ level }) => level > 0)].slice(0, FEW))
+  const kept = new Set([...rows.filter(({ level }) => level === 0).slice(-COLLAPSED_ROWS), ...rows.filter(({ level }) => level > 0)].slice(0, COLLAPSED_ROWS))
   return rows.filter((row) => kept.has(row))
 }
 
-function Row({ row, place, now, on, zoom }) {
+function Row({ row, percentAt, now, on, zoom }) {
   return html`
-    <div class=${cls("wf-row", row.level && "inner", row.heading && "heading")} role="group" aria-label=${row.label}>
+    <div class=${cls("timeline-row", row.level && "inner", row.heading && "heading")} role="group" aria-label=${row.label}>
       ${row.href ? html`<a class="clip" href=${link(row.href)} title=${row.label}>${row.label}</a>`
         : row.level || row.heading ? html`<span class="clip" title=${row.label}>${row.label}</span>`
-          : html`<button type="button" class="wf-name clip" aria-pressed=${on} title=${on ? "Reset zoom" : "Zoom to this attempt"} onClick=${zoom}>${row.label}</button>`}
-      ${!row.heading && html`<div class="wf-track">${row.segments.map((segment) => html`<${Bar} key=${segment.started_at + segment.name} segment=${segment} place=${place} now=${now} />`)}</div>`}
+          : html`<button type="button" class="timeline-name clip" aria-pressed=${on} title=${on ? "Reset zoom" : "Zoom to this attempt"} onClick=${zoom}>${row.label}</button>`}
+      ${!row.heading && html`<div class="timeline-track">${row.segments.map((segment) => html`<${Bar} key=${segment.started_at + segment.name} segment=${segment} percentAt=${percentAt} now=${now} />`)}</div>`}
     </div>`
 }
 
-function Bar({ segment, place, now }) {
+function Bar({ segment, percentAt, now }) {
   const [start, end] = [momentOf(segment.started_at), isOpen(segment) ? now : momentOf(segment.ended_at)]
-  const [left, right] = [Math.max(0, place(start)), Math.min(100, place(end))]
+  const [left, right] = [Math.max(0, percentAt(start)), Math.min(100, percentAt(end))]
   if (right < 0 || left > 100) return null
   const wait = segment.type === "wait"
-  const [tone, name] = wait ? REASONS[segment.reason] ?? ["quiet", words(segment.reason)] : [OUTCOMES[segment.status] ?? "quiet", `${segment.name} ${words(segment.status)}`]
+  const [tone, name] = wait ? REASONS[segment.reason] ?? ["quiet", humanize(segment.reason)] : [OUTCOMES[segment.status] ?? "quiet", `${segment.name} ${humanize(segment.status)}`]
   const took = duration((end - start) / 1000)
   const lines = [`${exactTime(start)} – ${isOpen(segment) ? "now" : exactTime(end)}`, segment.worker && `on ${segment.worker}`, segment.error ?? segment.detail].filter(Boolean)
   return html`
-    <span class="wf-bar" tabindex="0" role="img" aria-label=${[name, took, ...lines].join(", ")} data-tone=${tone} data-type=${segment.type} data-open=${isOpen(segment) || undefined}
+    <span class="timeline-bar" tabindex="0" role="img" aria-label=${[name, took, ...lines].join(", ")} data-tone=${tone} data-type=${segment.type} data-open=${isOpen(segment) || undefined}
       style=${{ left: `${left}%`, width: `${Math.max(0, right - left)}%` }}>
-      ${right - left > 7 && html`<span class="wf-took" aria-hidden="true">${took}</span>`}
-      <span class="wf-tip" data-from=${left <= 38 ? "left" : right >= 62 ? "right" : "middle"} aria-hidden="true"><b>${name}</b> <span class="figure">${took}</span>${lines.map((line) => html`<br key=${line} /><span>${line}</span>`)}</span>
+      ${right - left > 7 && html`<span class="timeline-took" aria-hidden="true">${took}</span>`}
+      <span class="timeline-tip" data-from=${left <= 38 ? "left" : right >= 62 ? "right" : "middle"} aria-hidden="true"><b>${name}</b> <span class="figure">${took}</span>${lines.map((line) => html`<br key=${line} /><span>${line}</span>`)}</span>
     </span>`
 }
 
 const fine = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hourCycle: "h23" })
-const exactTime = (moment) => (new Date(moment).toDateString() === new Date().toDateString() ? fine.format(moment) : exactly(moment))
+const exactTime = (moment) => (new Date(moment).toDateString() === new Date().toDateString() ? fine.format(moment) : formatDateTime(moment))
 
 // Rows and time axis of the job timeline, independent of rendering.
 
@@ -160,7 +160,7 @@ function extent(rows, now, margin) {
 /** [[moment, text]]: axis ticks at round offsets; the last one leaves room for its text on a phone. */
 function ticksOf(from, to) {
   const step = STEPS.find((each) => (to - from) / each <= TICKS) ?? STEPS.at(-1)
-  return Array.from({ length: Math.floor((0.85 * (to - from)) / step) + 1 }, (_, place) => [from + place * step, tickText(place * step)])
+  return Array.from({ length: Math.floor((0.85 * (to - from)) / step) + 1 }, (_, index) => [from + index * step, tickText(index * step)])
 }
 
 function tickText(offset) {

@@ -1,18 +1,19 @@
 // Job page: summary, timeline, log, data and pipeline.
-import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib.js"
+import { apiUrl } from "../api.js"
+import { Card, CopyButton, DescriptionList, EmptyState, ErrorBanner, JobLink, Json, Skeleton, Time } from "../components/display.js"
+import { Icon } from "../components/icons.js"
+import { bytes, duration, formatDateTime } from "../format.js"
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../preact.js"
 import { link } from "../router.js"
-import { Empty, Failure, Skeleton } from "../ui/basics.js"
-import { Attempts } from "./job-attempts.js"
-import { Artifacts, Data, Details } from "./job-data.js"
+import { useSession } from "../session.js"
 import { Graph } from "./job-graph.js"
-import { Head } from "./job-head.js"
-import { isWaiting, useJob } from "./job-live.js"
 import { Log } from "./job-log.js"
-import { Now } from "./job-summary.js"
+import { hasSecrets, Head, Id, isOver, isWaiting, useJob } from "./job-state.js"
+import { Attempts, StatusPanel } from "./job-summary.js"
 import { Waterfall } from "./job-timeline.js"
 
 /** Order of the sections by state; the most relevant section comes first. */
-const ORDERS = {
+const SECTION_ORDER = {
   waiting: ["waterfall", "data", "graph", "log", "attempts"],
   running: ["log", "waterfall", "data", "graph", "attempts"],
   failed: ["attempts", "log", "waterfall", "data", "graph"],
@@ -21,8 +22,8 @@ const ORDERS = {
 const SECTIONS = {
   waterfall: ({ known }) => html`<${Waterfall} timeline=${known.timeline} />`,
   data: ({ known }) => html`<${Data} job=${known.job.data} />`,
-  graph: ({ known }) => html`<${Graph} pipeline=${known.pipeline} self=${known.job.data.id} live=${known.pipelineLive} />`,
-  log: ({ known }) => html`<${Log} job=${known.job.data} lines=${known.lines} live=${known.live} />`,
+  graph: ({ known }) => html`<${Graph} pipeline=${known.pipeline} self=${known.job.data.id} />`,
+  log: ({ known }) => html`<${Log} job=${known.job.data} lines=${known.lines} />`,
   attempts: ({ known, query }) => html`<${Attempts} attempts=${known.attempts.data} timeline=${known.timeline.data} query=${query} />`,
 }
 
@@ -32,19 +33,19 @@ function OneJob({ id, query }) {
   const known = useJob(id)
   const { data: job, error, reload } = known.job
   useTitle(job)
-  if (!job && error && [404, 422].includes(error.status)) return html`<${Missing} />`
-  if (!job && error) return html`<${Failure} error=${error} retry=${reload} />`
+  if (!job && error && [404, 422].includes(error.status)) return html`<${JobNotFound} />`
+  if (!job && error) return html`<${ErrorBanner} error=${error} retry=${reload} />`
   if (!job) return html`<div class="card"><${Skeleton} lines=${5} /></div><div class="card"><${Skeleton} height=${220} /></div><div class="card"><${Skeleton} height=${320} /></div>`
   return html`
     <${Head} known=${known} />
-    <${Steady} of=${job.status}><${Now} known=${known} /><//>
+    <${KeepHeight} of=${job.status}><${StatusPanel} known=${known} /><//>
     <${Sections} known=${known} query=${query} />`
 }
 
 /** Sections keep the order that fits the state of the job when the page was opened. */
 function Sections({ known, query }) {
   const job = known.job.data
-  const [order] = useState(() => ORDERS[orderFor(job)])
+  const [order] = useState(() => SECTION_ORDER[orderFor(job)])
   return html`
     ${order.map((name) => html`<${SECTIONS[name]} key=${name} known=${known} query=${query} />`)}
     <${Artifacts} job=${job} artifacts=${known.artifacts.data} />
@@ -54,7 +55,7 @@ function Sections({ known, query }) {
 const orderFor = (job) => (isWaiting(job) ? "waiting" : job.status === "running" ? "running" : job.error || job.status === "failed" ? "failed" : "ended")
 
 /** Container that never shrinks, so content below does not jump. */
-function Steady({ of, children }) {
+function KeepHeight({ of, children }) {
   const box = useRef(null)
   const seen = useRef({ of, height: 0 })
   const [least, setLeast] = useState(0)
@@ -75,7 +76,86 @@ function useTitle(job) {
   }, [text])
 }
 
-const Missing = () => html`
-  <${Empty} title="Job not found" icon="search" action=${html`<a class="button" href=${link("jobs")}>All jobs</a>`}>
+const JobNotFound = () => html`
+  <${EmptyState} title="Job not found" icon="search" action=${html`<a class="button" href=${link("jobs")}>All jobs</a>`}>
     It may have been deleted by retention, or it belongs to another tenant.
   <//>`
+
+// Payload, result, artifacts and details of a job; copies as curl and Python.
+
+function Data({ job }) {
+  const session = useSession()
+  return html`
+    <div class="grid-2 job-data">
+      <${Card} title="Payload" aside=${html`<${Copies} job=${job} session=${session} />`}>
+        <${Json} value=${job.payload} label="payload" />
+        ${hasSecrets(job.payload) && html`<p><small>Secrets are masked, here and in copies.</small></p>`}
+      <//>
+      <${Card} title="Result">
+        ${job.status === "succeeded" ? html`<${Json} value=${job.result} label="result" />`
+          : html`<div class="json"><pre class="faint">${isOver(job) ? "No result." : "No result yet."}</pre></div>`}
+      <//>
+    </div>`
+}
+
+const Copies = ({ job, session }) => html`
+  <span class="job-copies"><span>curl<${CopyButton} text=${() => asCurl(job, session)} label="Copy as curl" /></span><span>Python<${CopyButton} text=${() => asPython(job)} label="Copy as Python" /></span></span>`
+
+const given = (job) => ({ queue: job.queue, priority: job.priority, subject: job.subject, order_key: job.order_key })
+const known = (options) => Object.fromEntries(Object.entries(options).filter(([, value]) => value !== null && value !== undefined))
+const shell = (text) => `'${text.replaceAll("'", "'\\''")}'`
+
+/** A curl command that enqueues the same job; the API key comes from the environment. */
+function asCurl(job, session) {
+  const url = new URL(apiUrl("/jobs"))
+  url.search = session.operator ? new URLSearchParams({ tenant: job.tenant_id }) : ""
+  const body = { definition_key: job.definition_key, payload: job.payload ?? {}, ...known(given(job)) }
+  return [`curl -s ${shell(url.href)}`, '-H "Authorization: Bearer $POSTHOUSE_API_KEY"', "-H 'Content-Type: application/json'", `-d ${shell(JSON.stringify(body))}`].join(" \\\n  ") + "\n"
+}
+
+/** A program that enqueues the same job in the configured database. */
+function asPython(job) {
+  const options = Object.entries(known({ tenant: job.tenant_id, ...given(job) })).map(([name, value]) => `        ${name}=${literal(value)},\n`).join("")
+  return `import posthouse\n\nwith posthouse.SyncClient() as client:\n    handle = client.enqueue(\n        ${literal(job.definition_key)},\n        ${literal(job.payload ?? {}, 2)},\n${options}    )\n    print(handle.id)\n`
+}
+
+/** JSON as a Python literal. */
+function literal(value, depth = 0) {
+  if (value === null) return "None"
+  if (typeof value === "boolean") return value ? "True" : "False"
+  if (typeof value === "string") return JSON.stringify(value) // JSON escapes are valid in Python
+  if (typeof value !== "object") return String(value)
+  const list = Array.isArray(value)
+  const items = list ? value.map((item) => literal(item, depth + 1)) : Object.entries(value).map(([name, item]) => `${JSON.stringify(name)}: ${literal(item, depth + 1)}`)
+  const [first, last] = list ? "[]" : "{}"
+  if (!items.length) return first + last
+  const inner = "    ".repeat(depth + 1)
+  return `${first}\n${inner}${items.join(`,\n${inner}`)},\n${"    ".repeat(depth)}${last}`
+}
+
+function Artifacts({ job, artifacts }) {
+  if (!artifacts?.length) return null
+  return html`
+    <${Card} title="Artifacts">
+      <ul class="job-files">${artifacts.map((file) => html`
+        <li key=${file.name}><${Icon} name="download" /><a class="clip" href=${apiUrl(`/jobs/${job.id}/artifacts/${file.name.split("/").map(encodeURIComponent).join("/")}`)} download=${file.name.split("/").at(-1)}>${file.name}</a>
+          <span class="figure">${bytes(file.size)}</span><span class="faint wide-only">${file.content_type}</span><span class="faint"><${Time} at=${file.created_at} /></span><${CopyButton} text=${file.sha256} label=${`Copy SHA-256 of ${file.name}`} /></li>`)}
+      </ul>
+    <//>`
+}
+
+function Details({ job }) {
+  const moment = (at) => at && html`<time datetime=${at}>${formatDateTime(at)}</time>`
+  return html`
+    <${Card} title="Details">
+      <${DescriptionList} facts=${[
+        ["Enqueued", moment(job.queued_at)], ["Scheduled for", moment(job.scheduled_for)], ["First started", moment(job.started_at)], ["Last started", moment(job.attempt_started_at)], ["Finished", moment(job.finished_at)],
+        ["Cancellation requested", moment(job.cancel_requested_at)], ["Lease expires", moment(job.lease_expires_at)],
+        ["Priority", job.priority], ["Timeout", job.timeout_seconds && duration(job.timeout_seconds)], ["Table", job.job_table], ["Source", [job.source, job.source_ref].filter(Boolean).join(" ")], ["Created by", job.created_by],
+        ["Crashes", job.crashes || null], ["Snoozes", job.snoozes || null], ["Dedupe key", job.dedupe_key], ["Order key", job.order_key],
+        ["Parent job", job.parent_id && html`<${JobLink} id=${job.parent_id} />`],
+        ["Depends on", job.depends_on?.length ? job.depends_on.slice(0, 20).map((id) => html`<div key=${id}><${JobLink} id=${id} /></div>`) : null],
+        ["Worker id", job.worker_id && html`<${Id} id=${job.worker_id} label="Copy worker id" />`],
+      ]} />
+    <//>`
+}

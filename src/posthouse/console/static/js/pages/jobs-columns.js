@@ -1,12 +1,12 @@
 // Columns of the job table, and saved views.
-import { onlyValue, withTerm } from "../filter.js"
-import { shortId, words } from "../format.js"
-import { cls, html, useEffect, useId, useRef, useState } from "../lib.js"
-import { go, link } from "../router.js"
-import { Button, JobLink, Progress, Since, Status, Tag, Time } from "../ui/basics.js"
-import { Dialog } from "../ui/dialog.js"
-import { TextField } from "../ui/fields.js"
-import { toast } from "../ui/toast.js"
+import { Dialog } from "../components/dialog.js"
+import { Button, Elapsed, JobLink, Progress, Status, Tag, Time } from "../components/display.js"
+import { TextField } from "../components/forms.js"
+import { toast } from "../components/toast.js"
+import { setField, singleValue } from "../filter-query.js"
+import { humanize, shortId } from "../format.js"
+import { cls, html, useEffect, useId, useRef, useState } from "../preact.js"
+import { link, navigate } from "../router.js"
 
 const DEFAULT_COLUMNS = [
   [1400, ["id", "kind", "status", "subject", "source", "attempts", "queued", "started", "finished", "worker", "progress"]],
@@ -23,13 +23,13 @@ export const usualColumns = (severalTenants) => {
 /** `q` is the current query; `workers`: names by id. */
 export function columnsOf({ q, workers }) {
   const narrow = (field, value, text = value) => value === null || value === undefined ? html`<span class="faint">–</span>`
-    : onlyValue(q, field) === value ? text
-      : html`<a class="narrow" href=${link("jobs", { q: withTerm(q, field, value) })} title=${`Filter by ${field}: ${value}`}>${text}</a>`
+    : singleValue(q, field) === value ? text
+      : html`<a class="narrow" href=${link("jobs", { q: setField(q, field, value) })} title=${`Filter by ${field}: ${value}`}>${text}</a>`
   return [
     { name: "id", text: "Job", cell: (job) => html`<${JobLink} id=${job.id} />` },
     { name: "tenant", text: "Tenant", cell: (job) => narrow("tenant", job.tenant_id) },
     { name: "kind", text: "Kind", cell: (job) => narrow("kind", job.definition_key) },
-    { name: "status", text: "Status", cell: (job) => html`<${Status} status=${job.status} /> <${Waits} job=${job} />` },
+    { name: "status", text: "Status", cell: (job) => html`<${Status} status=${job.status} /> <${WaitTag} job=${job} />` },
     { name: "subject", text: "Subject", wide: true, cell: (job) => html`<${Subject} job=${job} narrow=${narrow} />` },
     { name: "queue", text: "Queue", cell: (job) => narrow("queue", job.queue) },
     { name: "source", text: "Source", cell: (job) => narrow("source", job.source) },
@@ -37,9 +37,9 @@ export function columnsOf({ q, workers }) {
     { name: "queued", text: "Queued", align: "right", cell: (job) => html`<${Time} at=${job.queued_at} />` },
     { name: "started", text: "Started", align: "right", cell: (job) => html`<${Time} at=${job.attempt_started_at ?? job.started_at} />` },
     { name: "finished", text: "Finished", align: "right", cell: (job) => html`<${Time} at=${job.finished_at} />` },
-    { name: "took", text: "Duration", align: "right", cell: (job) => html`<${Since} from=${job.attempt_started_at ?? job.started_at} to=${job.finished_at} />` },
+    { name: "took", text: "Duration", align: "right", cell: (job) => html`<${Elapsed} from=${job.attempt_started_at ?? job.started_at} to=${job.finished_at} />` },
     { name: "worker", text: "Worker", cell: (job) => narrow("worker", workers.get(job.worker_id) ?? job.worker_id, workers.get(job.worker_id) ?? shortId(job.worker_id)) },
-    { name: "progress", text: "Progress", cell: (job) => html`<${Done} job=${job} />` },
+    { name: "progress", text: "Progress", cell: (job) => html`<${ProgressCell} job=${job} />` },
     { name: "step", text: "Step", cell: (job) => job.current_step ?? html`<span class="faint">–</span>` },
     { name: "priority", text: "Priority", align: "right", cell: (job) => job.priority },
     { name: "correlation", text: "Correlation id", cell: (job) => narrow("correlation", job.correlation_id) },
@@ -48,7 +48,7 @@ export function columnsOf({ q, workers }) {
 }
 
 /** Tag of a queued job that cannot start yet. */
-function Waits({ job }) {
+function WaitTag({ job }) {
   if (job.status !== "queued") return null
   if (job.blockers) return html`<${Tag} title="Waiting for other jobs to finish.">blocked by ${job.blockers}<//>`
   if (new Date(job.scheduled_for) - Date.now() > 1500) return html`<${Tag} title="Scheduled for this time."><${Time} at=${job.scheduled_for} /><//>`
@@ -65,7 +65,7 @@ function Subject({ job, narrow }) {
 
 const TONES = { succeeded: "good", failed: "bad", dead_letter: "bad", canceled: "quiet" }
 
-const Done = ({ job }) => html`<${Progress} percent=${job.status === "succeeded" ? 100 : job.status === "queued" ? null : job.progress_percent} tone=${TONES[job.status]} label=${`Progress of ${words(job.definition_key)}`} />`
+const ProgressCell = ({ job }) => html`<${Progress} percent=${job.status === "succeeded" ? 100 : job.status === "queued" ? null : job.progress_percent} tone=${TONES[job.status]} label=${`Progress of ${humanize(job.definition_key)}`} />`
 
 export function ColumnChoice({ all, chosen, choose, usual }) {
   const toggle = (name) => choose(all.filter((each) => (each.name === name) !== chosen.includes(each.name)).map((each) => each.name))
@@ -86,7 +86,7 @@ const DEFAULT_VIEWS = [
 ]
 
 /** A value in local storage: [value, change]. Without storage it lasts while the page is open. */
-export function useKept(name, first) {
+export function useLocalStorage(name, first) {
   const [value, setValue] = useState(() => {
     try {
       return JSON.parse(localStorage.getItem(name)) ?? first
@@ -106,11 +106,11 @@ export function useKept(name, first) {
 
 /** `columns` and `choose` are those of the table; a view stores customized columns. */
 export function Views({ q, columns, choose }) {
-  const [views, keep] = useKept("posthouse.jobs.views", [])
+  const [views, keep] = useLocalStorage("posthouse.jobs.views", [])
   const [naming, setNaming] = useState(null)
   const open = (view, close) => {
     if (view.columns) choose(view.columns)
-    go(link("jobs", { q: view.q }))
+    navigate(link("jobs", { q: view.q }))
     close()
   }
   const remove = (view) => {
@@ -154,9 +154,9 @@ function Dropdown({ text, icon, label, small, children, class: more }) {
   }
   useEffect(() => {
     if (!open) return undefined
-    const beside = (event) => box.current?.contains(event.target) || setOpen(false)
-    addEventListener("pointerdown", beside)
-    return () => removeEventListener("pointerdown", beside)
+    const closeOnOutsideClick = (event) => box.current?.contains(event.target) || setOpen(false)
+    addEventListener("pointerdown", closeOnOutsideClick)
+    return () => removeEventListener("pointerdown", closeOnOutsideClick)
   }, [open])
   const keys = (event) => {
     if (event.key === "Escape" && open) {

@@ -1,11 +1,11 @@
 // Filter of the job list: a field that completes names and values, and status filters with counts.
 import { api, useApi } from "../api.js"
-import { valuesOf, without, withTerm } from "../filter.js"
-import { plural, short, words } from "../format.js"
-import { html, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "../lib.js"
+import { Button } from "../components/display.js"
+import { Icon } from "../components/icons.js"
+import { fieldValues, removeField, setField } from "../filter-query.js"
+import { formatCompact, humanize, plural } from "../format.js"
+import { html, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "../preact.js"
 import { link } from "../router.js"
-import { Button } from "../ui/basics.js"
-import { Icon } from "../ui/icons.js"
 
 const TYPED_FOR = 80
 
@@ -15,7 +15,7 @@ export function FilterBox({ q, apply, error }) {
   const [offered, ask, close] = useSuggestions()
   const [chosen, choose] = useState(null)
   const input = useRef(null)
-  const ink = useRef(null)
+  const highlight = useRef(null)
   const caret = useRef(null)
   const id = useId()
   useEffect(() => setText(q), [q])
@@ -24,7 +24,7 @@ export function FilterBox({ q, apply, error }) {
     caret.current = null
     follow()
   })
-  const follow = () => { ink.current.scrollLeft = input.current.scrollLeft }
+  const follow = () => { highlight.current.scrollLeft = input.current.scrollLeft }
   const send = (line) => {
     close()
     apply(line.trim())
@@ -34,7 +34,7 @@ export function FilterBox({ q, apply, error }) {
     choose(null)
     ask(line, at)
   }
-  const offer = useMemo(() => nowOf(offered, text), [offered, text])
+  const offer = useMemo(() => rebaseSuggestions(offered, text), [offered, text])
   const items = offer?.items ?? []
   const active = items.findIndex(({ insert }) => insert === chosen)
   const take = ({ insert }) => {
@@ -71,14 +71,14 @@ export function FilterBox({ q, apply, error }) {
         aria-controls=${`${id}-list`} aria-activedescendant=${active >= 0 ? `${id}-${active}` : undefined} aria-invalid=${wrong ? "true" : undefined} aria-describedby=${wrong ? `${id}-wrong` : undefined}
         placeholder="status:failed kind:ocr created:<2h" autocomplete="off" autocapitalize="off" spellcheck=${false} enterkeyhint="search" value=${text}
         onInput=${(event) => write(event.target.value, event.target.selectionStart)} onKeyDown=${keys} onBlur=${close} onScroll=${follow} onKeyUp=${follow} onPointerUp=${follow} onFocus=${() => text || ask("", 0)} onClick=${() => text || ask("", 0)} />
-      <div ref=${ink} class="ink code" aria-hidden="true">${coloured(text)}</div>
+      <div ref=${highlight} class="filter-highlight code" aria-hidden="true">${coloured(text)}</div>
       ${text ? html`<${Button} plain small icon="close" label="Clear filter" onClick=${() => { setText(""); send(""); input.current.focus() }} />` : html`<kbd aria-hidden="true">/</kbd>`}
-      <ul id=${`${id}-list`} class="offers" role="listbox" aria-label="Suggestions" hidden=${!items.length}>
-        ${items.map((item, place) => html`
-          <${Offer} key=${item.insert} id=${`${id}-${place}`} item=${item} active=${place === active} take=${() => take(item)} />`)}
+      <ul id=${`${id}-list`} class="suggestions" role="listbox" aria-label="Suggestions" hidden=${!items.length}>
+        ${items.map((item, index) => html`
+          <${Offer} key=${item.insert} id=${`${id}-${index}`} item=${item} active=${index === active} take=${() => take(item)} />`)}
       </ul>
       <span class="hidden" role="status">${items.length ? plural(items.length, "suggestion") : ""}</span>
-      ${wrong && html`<${Wrong} id=${`${id}-wrong`} line=${q} error=${wrong} mend=${send} />`}
+      ${wrong && html`<${FilterError} id=${`${id}-wrong`} line=${q} error=${wrong} onFix=${send} />`}
     </div>`
 }
 
@@ -97,18 +97,18 @@ function Offer({ id, item, active, take }) {
 }
 
 /** The error, its position in the query and a suggested correction. */
-function Wrong({ id, line, error, mend }) {
-  const { at = 0, to = line.length, instead } = error.body
+function FilterError({ id, line, error, onFix }) {
+  const { at = 0, to = line.length, suggestion } = error.body
   const [before, marked, after] = [line.slice(0, at), line.slice(at, to), line.slice(to)]
   return html`
-    <div class="wrong-line" id=${id} role="alert">
+    <div class="filter-error" id=${id} role="alert">
       <code>${before}<mark>${marked || "␣"}</mark>${after}</code> <span>${error.message}</span>
-      ${instead && html`<${Button} small onClick=${() => mend(before + instead + after)}>Use <code>${instead}</code><//>`}
+      ${suggestion && html`<${Button} small onClick=${() => onFix(before + suggestion + after)}>Use <code>${suggestion}</code><//>`}
     </div>`
 }
 
 /** Adapts suggestions to the current text, which may have changed since the request. Null if they no longer apply. */
-function nowOf(offered, text) {
+function rebaseSuggestions(offered, text) {
   if (!offered) return null
   const { line, from, to, items } = offered
   if (line === text) return offered
@@ -148,9 +148,9 @@ const STATUSES = ["queued", "running", "failed", "dead_letter", "succeeded", "ca
 
 /** `known`: the query is valid and can be counted. */
 export function Chips({ q, known }) {
-  const rest = without(q, "status")
+  const rest = removeField(q, "status")
   const counts = useCounts(rest, known)
-  const chosen = valuesOf(q, "status") ?? []
+  const chosen = fieldValues(q, "status") ?? []
   const chip = (name, text, line) => {
     const on = name ? chosen.includes(name) : chosen.length === 0
     return html`
@@ -161,7 +161,7 @@ export function Chips({ q, known }) {
   return html`
     <nav class="status-chips" aria-label="Jobs by status" data-stay>
       ${chip("", "All", rest)}
-      ${STATUSES.map((name) => chip(name, words(name), chosen.length === 1 && chosen[0] === name ? rest : withTerm(rest, "status", name)))}
+      ${STATUSES.map((name) => chip(name, humanize(name), chosen.length === 1 && chosen[0] === name ? rest : setField(rest, "status", name)))}
     </nav>`
 }
 
@@ -175,14 +175,14 @@ function useCounts(rest, known) {
     setFound({ rest, counts: {} })
     const each = async () => {
       for (const status of ["", ...STATUSES]) {
-        const { count, exact } = await api.get("/jobs/count", { q: status ? withTerm(rest, "status", status) : rest }, control.signal)
-        setFound(({ counts }) => ({ rest, counts: { ...counts, [status]: short(count) + (exact ? "" : "+") } }))
+        const { count, exact } = await api.get("/jobs/count", { q: status ? setField(rest, "status", status) : rest }, control.signal)
+        setFound(({ counts }) => ({ rest, counts: { ...counts, [status]: formatCompact(count) + (exact ? "" : "+") } }))
       }
     }
     each().catch(() => { /* counts stay unknown */ })
     return () => control.abort()
   }, [rest, known])
   if (rest) return found.rest === rest ? found.counts : {}
-  const { counts = {}, counted_up_to: most } = summary.data ?? {}
-  return Object.fromEntries(Object.entries(counts).map(([name, number]) => [name, short(number) + (number >= most ? "+" : "")]))
+  const { counts = {}, count_limit: most } = summary.data ?? {}
+  return Object.fromEntries(Object.entries(counts).map(([name, number]) => [name, formatCompact(number) + (number >= most ? "+" : "")]))
 }

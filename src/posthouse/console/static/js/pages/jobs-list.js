@@ -1,23 +1,23 @@
 // A page of jobs: changes are merged into its rows; new jobs are announced, not inserted.
-import { address, api } from "../api.js"
-import { onlyValue } from "../filter.js"
-import { useCallback, useEffect, useRef, useState } from "../lib.js"
-import { useLive } from "../live.js"
+import { api, apiUrl } from "../api.js"
+import { singleValue } from "../filter-query.js"
+import { useCallback, useEffect, useRef, useState } from "../preact.js"
+import { useEventStream } from "../stream.js"
 
 const SIZE = 50
-const LOOKS_SOON = 300
+const FIRST_REFRESH_MS = 300
 const LOOKS_EVERY = 2500
 
 /** The last page and its session, restored when the user returns from a job. */
 let kept = { session: null, state: null }
 
-const NOTHING = { key: null, items: null, next: null, partial: false, lookedBackTo: null, error: null }
+const EMPTY_STATE = { key: null, items: null, next: null, partial: false, lookedBackTo: null, error: null }
 
 /** {items, next, partial, lookedBackTo, error, stale, fresh: {count} | null, show(), reload(), live} of a query and a cursor. */
 export function useJobs(session, q, after, paused) {
-  const key = address("/jobs", { q, cursor: after, limit: SIZE })
+  const key = apiUrl("/jobs", { q, cursor: after, limit: SIZE })
   const known = kept.session === session && kept.state.key === key
-  const [state, setState] = useState(() => (known ? kept.state : NOTHING))
+  const [state, setState] = useState(() => (known ? kept.state : EMPTY_STATE))
   const [fresh, setFresh] = useState(null)
   const now = useRef(null)
   now.current = { state, key, paused }
@@ -35,19 +35,19 @@ export function useJobs(session, q, after, paused) {
       else show(page)
     } catch (error) {
       // A failed background refresh keeps the current rows; the status indicator shows the outage.
-      if (error.name !== "AbortError" && only !== "look") setState((was) => ({ ...was, error }))
+      if (error.name !== "AbortError" && only !== "look") setState((previous) => ({ ...previous, error }))
     }
   }, [key])
   const show = (page) => {
     setFresh(null)
-    setState({ key, items: page.items, next: page.next_cursor, partial: page.partial, lookedBackTo: page.looked_back_to, error: null })
+    setState({ key, items: page.items, next: page.next_cursor, partial: page.partial, lookedBackTo: page.scanned_back_to, error: null })
   }
   /** Merges the jobs that are shown and counts the others. */
   const look = (page) => {
     const shown = now.current.state
-    const count = after ? 0 : newcomers(shown, page.items).length
+    const count = after ? 0 : newJobs(shown, page.items).length
     if (count && !shown.items.length) return show(page)
-    setState((was) => ({ ...merged(was, page.items), error: null }))
+    setState((previous) => ({ ...merged(previous, page.items), error: null }))
     return setFresh(count ? { count, page } : null)
   }
   useEffect(() => {
@@ -57,27 +57,27 @@ export function useJobs(session, q, after, paused) {
   }, [load])
 
   const lookSoon = useThrottled(() => now.current.paused || document.hidden || load("look"), [key])
-  const told = ({ job, missed, opened }) => {
+  const onEvents = ({ job, missed, opened }) => {
     const { state: shown } = now.current
     if (!shown.items || shown.key !== key) {
       early.current = key
       return
     }
     if (opened && !now.current.paused) load("look")
-    setState((was) => merged(was, job))
-    if (missed || (!after && newcomers(shown, job).length)) lookSoon()
+    setState((previous) => merged(previous, job))
+    if (missed || (!after && newJobs(shown, job).length)) lookSoon()
   }
   useEffect(() => {
     if (state.key !== key || early.current !== key) return
     early.current = null
     load("look")
   }, [state.key, key])
-  const live = useLive({ event: "job", kind: onlyValue(q, "kind"), queue: onlyValue(q, "queue") }, told)
+  const live = useEventStream({ event: "job", kind: singleValue(q, "kind"), queue: singleValue(q, "queue") }, onEvents)
   return { ...state, stale: state.key !== key, fresh, live, show: () => fresh && show(fresh.page), reload: () => load("show") }
 }
 
 /** Jobs that belong on this page but are not shown. Pages are ordered by id, newest first. */
-function newcomers({ items, next }, jobs) {
+function newJobs({ items, next }, jobs) {
   const shown = new Set(items.map(({ id }) => id))
   const last = next && items.length ? items.at(-1).id : ""
   return jobs.filter(({ id }) => id > last && !shown.has(id))
@@ -112,7 +112,7 @@ function useThrottled(work, inputs) {
       current.running = false
       current.notBefore = Date.now() + Math.max(LOOKS_EVERY, 5 * (Date.now() - began))
       if (current.again && current === plan.current) start()
-    }, Math.max(LOOKS_SOON, current.notBefore - Date.now()))
+    }, Math.max(FIRST_REFRESH_MS, current.notBefore - Date.now()))
   }
   return start
 }

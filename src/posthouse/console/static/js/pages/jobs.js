@@ -1,18 +1,16 @@
 // Job list with filter, live updates, selection and bulk actions.
 import { useApi } from "../api.js"
-import { valuesOf } from "../filter.js"
-import { count, plural } from "../format.js"
-import { html, useEffect, useMemo, useRef, useState } from "../lib.js"
-import { hold } from "../live.js"
+import { BulkChanges, BulkDialog } from "../components/bulk-actions.js"
+import { Button, EmptyState, ErrorBanner, Skeleton, StreamStatus, Table, Time } from "../components/display.js"
+import { fieldValues } from "../filter-query.js"
+import { formatInteger, plural } from "../format.js"
+import { html, useEffect, useMemo, useRef, useState } from "../preact.js"
 import { link, setQuery } from "../router.js"
 import { useSession } from "../session.js"
-import { Button, Empty, Failure, Skeleton, Time } from "../ui/basics.js"
-import { BulkChanges, BulkDialog } from "../ui/bulk.js"
-import { Table } from "../ui/table.js"
-import { ColumnChoice, columnsOf, useKept, usualColumns, Views } from "./jobs-columns.js"
+import { pauseUpdates } from "../stream.js"
+import { ColumnChoice, columnsOf, useLocalStorage, usualColumns, Views } from "./jobs-columns.js"
 import { Chips, FilterBox } from "./jobs-filter.js"
 import { useJobs } from "./jobs-list.js"
-import { LiveLight } from "./overview.js"
 
 /** `own`: {usual, more}, the columns that are shown by default, and further ones at the end. */
 export function Jobs({ query, own }) {
@@ -42,30 +40,30 @@ export function Jobs({ query, own }) {
     <div class="bar jobs-bar">
       ${selection.size > 0 ? html`<${SelectionBar} selection=${selection} total=${q ? total : null} act=${setAction} more=${Boolean(jobs.next || query.after)} />` : html`<${Chips} q=${q} known=${known} />`}
       <span class="grow"></span>
-      <span class="new-jobs" role="status">${jobs.fresh && html`<${Button} small icon="retry" onClick=${seen}>${count(jobs.fresh.count)}${jobs.fresh.count >= 50 ? "+" : ""} new<//>`}</span>
-      <${LiveLight} state=${selection.size > 0 ? "paused" : jobs.live} />
+      <span class="new-jobs" role="status">${jobs.fresh && html`<${Button} small icon="retry" onClick=${seen}>${formatInteger(jobs.fresh.count)}${jobs.fresh.count >= 50 ? "+" : ""} new<//>`}</span>
+      <${StreamStatus} state=${selection.size > 0 ? "paused" : jobs.live} />
     </div>
     <${BulkChanges} begun=${begun} may=${may} />
     <div ref=${box} class="jobs-box">
-      ${jobs.error && jobs.error.code !== "invalid_filter" ? html`<${Failure} error=${jobs.error} retry=${jobs.reload} />`
-        : jobs.error && !jobs.items ? html`<div class="card"><${Language} /></div>`
+      ${jobs.error && jobs.error.code !== "invalid_filter" ? html`<${ErrorBanner} error=${jobs.error} retry=${jobs.reload} />`
+        : jobs.error && !jobs.items ? html`<div class="card"><${FilterHelp} /></div>`
         : !jobs.items ? html`<div class="card"><${Skeleton} lines=${12} /></div>`
-          : items.length === 0 ? html`<div class="card"><${None} q=${q} jobs=${jobs} after=${query.after} session=${session} /></div>`
+          : items.length === 0 ? html`<div class="card"><${NoJobs} q=${q} jobs=${jobs} after=${query.after} session=${session} /></div>`
             : html`<${Table} label="Jobs" columns=${columns.shown} rows=${items} rowKey=${({ id }) => id} faint=${jobs.stale}
-                selection=${may ? selection.of(items) : undefined} rowClass=${leftClass(q)} />`}
+                selection=${may ? selection.of(items) : undefined} rowClass=${noLongerMatchesClass(q)} />`}
     </div>
     ${jobs.items && !jobs.error && html`<${Pages} jobs=${jobs} after=${query.after} />`}
     ${action && html`<${BulkDialog} action=${action} q=${selection.line(q, action)} about=${selection.all ? null : plural(selection.size, "selected job")} close=${() => setAction(null)} started=${() => { selection.clear(); setBegun((n) => n + 1) }} />`}`
 }
 
 /** A job that no longer matches the filter stays in place, dimmed. */
-function leftClass(q) {
-  const wanted = valuesOf(q, "status")
-  return ({ status }) => (wanted && !wanted.includes(status) ? "left" : undefined)
+function noLongerMatchesClass(q) {
+  const wanted = fieldValues(q, "status")
+  return ({ status }) => (wanted && !wanted.includes(status) ? "no-longer-matching" : undefined)
 }
 
 function useColumns(session, q, severalTenants, own) {
-  const [kept, choose] = useKept("posthouse.jobs.columns", null)
+  const [kept, choose] = useLocalStorage("posthouse.jobs.columns", null)
   const names = useApi(session.operator && session.can("workers:read") ? "/admin/workers" : null, {}, { every: 30_000 })
   const workers = useMemo(() => new Map((names.data ?? []).map(({ id, name }) => [id, name])), [names.data])
   const usual = useMemo(() => own?.usual ?? usualColumns(severalTenants), [severalTenants])
@@ -76,17 +74,17 @@ function useColumns(session, q, severalTenants, own) {
 }
 
 /** Empty state of the list. */
-function None({ q, jobs, after, session }) {
+function NoJobs({ q, jobs, after, session }) {
   if (jobs.partial) {
-    return html`<${Empty} icon="search" title="No matches yet" action=${html`<${Button} strong onClick=${() => older(jobs, after)}>Search older jobs<//>`}>
+    return html`<${EmptyState} icon="search" title="No matches yet" action=${html`<${Button} strong onClick=${() => older(jobs, after)}>Search older jobs<//>`}>
       Searched back to <${Time} at=${jobs.lookedBackTo} />; no matches.<//>`
   }
-  if (after) return html`<${Empty} icon="check" title="No older jobs" action=${html`<a class="button" href=${link("jobs", { q })}>Show newest jobs</a>`} />`
+  if (after) return html`<${EmptyState} icon="check" title="No older jobs" action=${html`<a class="button" href=${link("jobs", { q })}>Show newest jobs</a>`} />`
   if (q) {
-    return html`<${Empty} icon="search" title="No jobs match this filter" action=${html`<a class="button" href=${link("jobs")}>Show all jobs</a>`}>
+    return html`<${EmptyState} icon="search" title="No jobs match this filter" action=${html`<a class="button" href=${link("jobs")}>Show all jobs</a>`}>
       Separate alternatives with a comma, exclude with a minus: <code>status:queued,running -queue:slow</code>. Retention deletes old jobs.<//>`
   }
-  return html`<${Empty} icon="list" title="No jobs yet" command="posthouse enqueue hello --payload '{}'">
+  return html`<${EmptyState} icon="list" title="No jobs yet" command="posthouse enqueue hello --payload '{}'">
     ${session.can("jobs:write") ? "Jobs appear here when they are enqueued. Enqueue one from the command line, from your code, or with the button above." : "Jobs appear here when they are enqueued."}<//>`
 }
 
@@ -98,8 +96,8 @@ const EXAMPLES = [
   ['subject:"my video" error:timeout', "this subject, and an error that contains this word"],
 ]
 
-const Language = () => html`
-  <${Empty} icon="search" title="Filter syntax"><//>
+const FilterHelp = () => html`
+  <${EmptyState} icon="search" title="Filter syntax"><//>
   <dl class="examples">${EXAMPLES.map(([line, meaning]) => html`<div key=${line}><dt><a href=${link("jobs", { q: line })}><code>${line}</code></a></dt><dd>${meaning}</dd></div>`)}</dl>`
 
 /** Previous cursors by cursor: the API returns only the next one. */
@@ -156,8 +154,8 @@ const focused = () => document.activeElement?.closest?.("tr[data-key]")
 
 function step(box, by) {
   const rows = [...box.querySelectorAll("tr[data-key]")]
-  const place = rows.indexOf(focused() ?? rows.find((row) => row.dataset.key === last))
-  const next = rows[Math.max(0, Math.min(rows.length - 1, place + by))]
+  const index = rows.indexOf(focused() ?? rows.find((row) => row.dataset.key === last))
+  const next = rows[Math.max(0, Math.min(rows.length - 1, index + by))]
   if (!next) return
   last = next.dataset.key
   next.querySelector("a.id").focus({ preventScroll: true })
@@ -167,7 +165,7 @@ function step(box, by) {
 // Selection of jobs: single rows, or all jobs that match the query.
 
 const NONE = { ids: new Set(), all: false }
-const WHOLE = { retry: "status:failed,dead_letter", cancel: "status:queued,running" }
+const DEFAULT_FILTER = { retry: "status:failed,dead_letter", cancel: "status:queued,running" }
 
 /** The selection of the page with this `key`; another page starts empty. Updates pause while rows are selected. */
 function useSelection(key) {
@@ -175,7 +173,7 @@ function useSelection(key) {
   const last = useRef({ id: null, shift: false })
   useEffect(() => setChosen(NONE), [key])
   const size = chosen.ids.size
-  useEffect(() => (size ? hold() : undefined), [size > 0])
+  useEffect(() => (size ? pauseUpdates() : undefined), [size > 0])
   useShift(last)
   const toggleId = (id) => setChosen(({ ids }) => ({ ids: changed(ids, [id], !ids.has(id)), all: false }))
   const of = (rows) => ({
@@ -192,7 +190,7 @@ function useSelection(key) {
     size, all: chosen.all, toggleId, of,
     clear: () => setChosen(NONE),
     chooseAll: () => setChosen({ ...chosen, all: true }),
-    line: (q, action) => (chosen.all ? q || WHOLE[action] : `id:${[...chosen.ids].join(",")}`),
+    line: (q, action) => (chosen.all ? q || DEFAULT_FILTER[action] : `id:${[...chosen.ids].join(",")}`),
   }
 }
 
@@ -204,8 +202,8 @@ function changed(ids, some, there) {
 
 /** The ids between two rows, in either direction. */
 function between(rows, one, other) {
-  const places = [one, other].map((id) => rows.findIndex((row) => row.id === id)).toSorted((a, b) => a - b)
-  return places[0] < 0 ? [other] : rows.slice(places[0], places[1] + 1).map(({ id }) => id)
+  const indexes = [one, other].map((id) => rows.findIndex((row) => row.id === id)).toSorted((a, b) => a - b)
+  return indexes[0] < 0 ? [other] : rows.slice(indexes[0], indexes[1] + 1).map(({ id }) => id)
 }
 
 /** Whether Shift was down at the last click: a change event does not tell. */
@@ -218,7 +216,7 @@ function useShift(last) {
 }
 
 function SelectionBar({ selection, total, more, act }) {
-  const matching = total ? `${total.exact ? "" : "at least "}${count(total.count)} matching` : "jobs"
+  const matching = total ? `${total.exact ? "" : "at least "}${formatInteger(total.count)} matching` : "jobs"
   return html`
     <div class="selection" role="group" aria-label="Selected jobs">
       <b>${selection.all ? `All ${matching}` : plural(selection.size, "job")} selected</b>

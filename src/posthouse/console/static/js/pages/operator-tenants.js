@@ -1,18 +1,17 @@
 // Tenants: jobs, recent arrivals and failures, weight and retention.
 import { api, useApi } from "../api.js"
-import { html, useState } from "../lib.js"
-import { count, percent, plural, short } from "../format.js"
-import { go, link } from "../router.js"
+import { Sparkline } from "../components/chart.js"
+import { Confirm, Dialog } from "../components/dialog.js"
+import { AsyncContent, Button, EmptyState, StatTile, Table, Time } from "../components/display.js"
+import { NumberField, TextField } from "../components/forms.js"
+import { runWithToast, toast } from "../components/toast.js"
+import { formatCompact, formatInteger, percent, plural } from "../format.js"
+import { html, useState } from "../preact.js"
+import { link, navigate } from "../router.js"
 import { useSession } from "../session.js"
-import { Button, Empty, Figure, Loaded, Time } from "../ui/basics.js"
-import { Sparkline } from "../ui/chart.js"
-import { Confirm, Dialog } from "../ui/dialog.js"
-import { NumberField, TextField } from "../ui/fields.js"
-import { Table } from "../ui/table.js"
-import { attempt, toast } from "../ui/toast.js"
 
 /** The tenant of system jobs. */
-const OWN = "posthouse"
+const SYSTEM_TENANT = "posthouse"
 
 /** Includes tenants that were never created explicitly but had jobs in the last hour. */
 export function Tenants() {
@@ -21,14 +20,14 @@ export function Tenants() {
   const tenants = useApi("/admin/tenants", {}, { every: 10_000 })
   const stats = useApi("/stats", { by: "tenant", span_seconds: 3600, step_seconds: 300 }, { every: 30_000 })
   const hours = new Map((stats.data ?? []).map((series) => [series.tenant, series]))
-  const unlisted = [...hours.keys()].filter((id) => id !== OWN && !tenants.data?.some((tenant) => tenant.id === id)).map((id) => ({ id, label: "", queued: 0, running: 0, unlisted: true }))
+  const unlisted = [...hours.keys()].filter((id) => id !== SYSTEM_TENANT && !tenants.data?.some((tenant) => tenant.id === id)).map((id) => ({ id, label: "", queued: 0, running: 0, unlisted: true }))
   const writes = session.can("tenants:write")
   return html`
     <${Totals} tenants=${tenants.data && [...tenants.data, ...unlisted]} series=${stats.data} />
     <div class="bar"><span class="grow"></span>${writes && html`<${Button} icon="plus" onClick=${() => setAsked({ what: "create" })}>New tenant<//>`}</div>
-    <${Loaded} from=${tenants} lines=${6}>${(list) => list.length + unlisted.length
+    <${AsyncContent} from=${tenants} lines=${6}>${(list) => list.length + unlisted.length
       ? html`<${Table} label="Tenants" rows=${[...list, ...unlisted]} rowKey=${({ id }) => id} columns=${columns(hours, session, writes && setAsked)} />`
-      : html`<${Empty} title="No tenants yet" command="posthouse tenants create acme">A tenant appears when it is created or gets its first job. Jobs without a tenant belong to “default”.<//>`}<//>
+      : html`<${EmptyState} title="No tenants yet" command="posthouse tenants create acme">A tenant appears when it is created or gets its first job. Jobs without a tenant belong to “default”.<//>`}<//>
     ${asked?.what === "create" && html`<${TenantDialog} close=${() => setAsked(null)} done=${tenants.reload} />`}
     ${asked?.what === "edit" && html`<${TenantDialog} tenant=${asked.tenant} close=${() => setAsked(null)} done=${tenants.reload} />`}
     ${asked?.what === "delete" && html`<${DeleteTenant} tenant=${asked.tenant} close=${() => setAsked(null)} done=${tenants.reload} />`}`
@@ -39,25 +38,25 @@ function Totals({ tenants, series }) {
   const failures = sum(series, ({ total }) => total.failures)
   return html`
     <div class="tiles">
-      <${Figure} name="Tenants" value=${tenants ? count(tenants.length) : "…"} hint="total" />
-      <${Figure} name="Queued" value=${tenants ? short(sum(tenants, ({ queued }) => queued)) : "…"} hint="ready, scheduled and blocked" />
-      <${Figure} name="Running" value=${tenants ? short(sum(tenants, ({ running }) => running)) : "…"} hint="now" />
-      <${Figure} name="Enqueued" value=${series ? short(sum(series, ({ total }) => total.arrivals)) : "…"} hint="in the last hour" />
-      <${Figure} name="Failed attempts" value=${series ? short(failures) : "…"} hint="in the last hour" tone=${failures > 0 ? "warn" : undefined} />
+      <${StatTile} name="Tenants" value=${tenants ? formatInteger(tenants.length) : "…"} hint="total" />
+      <${StatTile} name="Queued" value=${tenants ? formatCompact(sum(tenants, ({ queued }) => queued)) : "…"} hint="ready, scheduled and blocked" />
+      <${StatTile} name="Running" value=${tenants ? formatCompact(sum(tenants, ({ running }) => running)) : "…"} hint="now" />
+      <${StatTile} name="Enqueued" value=${series ? formatCompact(sum(series, ({ total }) => total.arrivals)) : "…"} hint="in the last hour" />
+      <${StatTile} name="Failed attempts" value=${series ? formatCompact(failures) : "…"} hint="in the last hour" tone=${failures > 0 ? "warn" : undefined} />
     </div>`
 }
 
 function columns(hours, session, ask) {
   const look = (tenant) => {
     session.chooseTenant(tenant.id)
-    go(link(""))
+    navigate(link(""))
   }
   const total = (tenant) => hours.get(tenant.id)?.total
   return [
     { name: "tenant", text: "Tenant", cell: (tenant) => html`<button type="button" class="name" title=${`Show only ${tenant.id}`} onClick=${() => look(tenant)}><b>${tenant.label || tenant.id}</b>${tenant.label && html` <small>${tenant.id}</small>`}</button>` },
-    { name: "queued", text: "Queued", align: "right", cell: ({ queued }) => short(queued) },
-    { name: "running", text: "Running", align: "right", cell: ({ running }) => short(running) },
-    { name: "arrived", text: "Enqueued, last hour", align: "right", cell: (tenant) => html`<span class="spark"><${Sparkline} tone="accent" width=${72} height=${20} label="Jobs enqueued in the last hour" values=${hours.get(tenant.id)?.points.map(({ arrivals }) => arrivals) ?? []} />${short(total(tenant)?.arrivals)}</span>` },
+    { name: "queued", text: "Queued", align: "right", cell: ({ queued }) => formatCompact(queued) },
+    { name: "running", text: "Running", align: "right", cell: ({ running }) => formatCompact(running) },
+    { name: "arrived", text: "Enqueued, last hour", align: "right", cell: (tenant) => html`<span class="spark"><${Sparkline} tone="accent" width=${72} height=${20} label="Jobs enqueued in the last hour" values=${hours.get(tenant.id)?.points.map(({ arrivals }) => arrivals) ?? []} /><span class="figure">${formatCompact(total(tenant)?.arrivals)}</span></span>` },
     { name: "failed", text: "Failed attempts", align: "right", cell: (tenant) => html`<${Failed} total=${total(tenant)} />` },
     { name: "weight", text: "Weight", align: "right", cell: ({ weight = 1 }) => String(weight) },
     { name: "kept", text: "Retention", align: "right", cell: ({ retention_days: days }) => (days ? plural(days, "day") : html`<span class="faint">default</span>`) },
@@ -71,7 +70,7 @@ function columns(hours, session, ask) {
 function Failed({ total }) {
   const tried = (total?.ended ?? 0) + (total?.failures ?? 0)
   if (!tried) return html`<span class="faint">–</span>`
-  return html`<span><span class=${total.failures ? "bad" : undefined}>${short(total.failures)}</span> <small>${percent(total.failures / tried)}</small></span>`
+  return html`<span><span class=${total.failures ? "bad" : undefined}>${formatCompact(total.failures)}</span> <small>${percent(total.failures / tried)}</small></span>`
 }
 
 const FIELDS = ["label", "weight", "retention_days"]
@@ -89,7 +88,7 @@ function TenantDialog({ tenant, close, done }) {
     }
     await write({ ...fields, weight: fields.weight ?? 1 })
     const before = Object.fromEntries(FIELDS.map((name) => [name, tenant[name]]))
-    toast(`Tenant ${tenant.id} saved`, { undo: () => attempt(() => write(before), "Change undone") })
+    toast(`Tenant ${tenant.id} saved`, { undo: () => runWithToast(() => write(before), "Change undone") })
     return undefined
   }
   return html`

@@ -1,21 +1,19 @@
 // Trigger editor with a live preview of its runs and jobs.
-import { api, faultsByPath, useApi, useTrial } from "../api.js"
+import { api, errorsByPath, useApi, usePreview } from "../api.js"
+import { AsyncContent, BackLink, Button, Card, ErrorBanner, Json } from "../components/display.js"
+import { CheckField, defaultsOf, Field, NumberField, SelectField, TextField } from "../components/forms.js"
+import { FieldErrors, pathsIn, PayloadTemplate } from "../components/template-field.js"
+import { runWithToast, toast } from "../components/toast.js"
 import { priorities } from "../format.js"
-import { html, useMemo, useState } from "../lib.js"
-import { go, link } from "../router.js"
+import { html, useMemo, useState } from "../preact.js"
+import { link, navigate } from "../router.js"
 import { useSession } from "../session.js"
-import { Back, Button, Card, Failure, Loaded } from "../ui/basics.js"
-import { CheckField, Field, NumberField, SelectField, TextField } from "../ui/fields.js"
-import { Json } from "../ui/json.js"
-import { initial } from "../ui/schema-form.js"
-import { Faults, pathsIn, PayloadTemplate } from "../ui/template-field.js"
-import { attempt, toast } from "../ui/toast.js"
 import { FOLD, GAP, LATEST, MISSED, nameOf, OF_EVENTS, OF_SCHEDULES, OVERLAP, PRESETS, Runs, sampleBody, SampleChoice } from "./trigger-parts.js"
 
 const BOTH = ["label", "is_enabled", "definition_key", "payload_template", "queue", "priority"]
 const FIELDS = { event: [...BOTH, "event_name", "dedupe_window_seconds"], schedule: [...BOTH, "cron_expr", "timezone", "missed", "catch_up_limit", "overlap", "gap", "fold", "jitter_seconds"] }
 const ORDINARY = { label: "", is_enabled: true, payload_template: {}, queue: null, priority: null, dedupe_window_seconds: 300, missed: "once", catch_up_limit: 10, overlap: "allow", gap: "next", fold: "once", jitter_seconds: 0 }
-const HERE = Intl.DateTimeFormat().resolvedOptions().timeZone
+const LOCAL_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone
 const MASK = "[redacted]"
 
 export function NewTrigger({ query }) {
@@ -25,11 +23,11 @@ export function NewTrigger({ query }) {
   const save = async (fields) => {
     const made = await api.post("/jobs/triggers", { trigger_type: type, ...written(fields) }, { query: session.operator ? { tenant } : {} })
     toast(`Trigger “${nameOf(made)}” created`)
-    go(link(`triggers/${made.id}`))
+    navigate(link(`triggers/${made.id}`))
   }
-  const start = { ...ORDINARY, timezone: HERE, cron_expr: "", event_name: "", definition_key: query.kind ?? "" }
+  const start = { ...ORDINARY, timezone: LOCAL_ZONE, cron_expr: "", event_name: "", definition_key: query.kind ?? "" }
   return html`
-    <div class="head"><div class="grow"><${Back} href=${link("triggers", { tab: type === "event" ? "events" : null })}>${type === "event" ? "Event triggers" : "Schedules"}<//><h2>${type === "event" ? "New event trigger" : "New schedule"}</h2></div>
+    <div class="head"><div class="grow"><${BackLink} href=${link("triggers", { tab: type === "event" ? "events" : null })}>${type === "event" ? "Event triggers" : "Schedules"}<//><h2>${type === "event" ? "New event trigger" : "New schedule"}</h2></div>
       <div class="switch" data-stay>${[["schedule", "Schedule"], ["event", "Event"]].map(([each, text]) => html`<a key=${each} role="button" aria-pressed=${each === type} href=${link("triggers/new", { ...query, type: each })}>${text}</a>`)}</div></div>
     <${TriggerForm} key=${type} type=${type} start=${start} tenant=${tenant} save=${save} actText="Create" back=${link("triggers", { tab: type === "event" ? "events" : null })}
       before=${session.operator && !session.tenant && html`<${TenantField} tenant=${tenant} change=${setTenant} />`} />`
@@ -53,12 +51,12 @@ export function EditTrigger({ trigger, done }) {
       done(made)
       const before = Object.fromEntries(Object.keys(changed).map((name) => [name, start[name]]))
       const masked = JSON.stringify(before).includes(MASK)
-      toast(`Trigger “${nameOf(made)}” saved`, { undo: masked ? undefined : () => attempt(() => api.patch(`/jobs/triggers/${start.id}`, before, { query }).then(done), "Change undone") })
+      toast(`Trigger “${nameOf(made)}” saved`, { undo: masked ? undefined : () => runWithToast(() => api.patch(`/jobs/triggers/${start.id}`, before, { query }).then(done), "Change undone") })
     }
-    go(page)
+    navigate(page)
   }
   return html`
-    <div class="head"><div class="grow"><${Back} href=${page}>${nameOf(start)}<//><h2>Edit</h2></div></div>
+    <div class="head"><div class="grow"><${BackLink} href=${page}>${nameOf(start)}<//><h2>Edit</h2></div></div>
     ${start.origin === "code" && html`<p class="note">This trigger is defined in code as ${start.name}. Changes made here last until the definition in code changes.</p>`}
     ${JSON.stringify(start.payload_template).includes(MASK) && html`<p class="note" data-tone="warn">A secret value in the payload is masked. If you change the payload, enter the value again.</p>`}
     <${TriggerForm} type=${start.trigger_type} start=${start} tenant=${start.tenant_id} id=${start.id} save=${save} actText="Save" back=${page} />`
@@ -72,10 +70,10 @@ function TriggerForm({ type, start, tenant, id, save, actText, back, before }) {
   const [sample, setSample] = useState(LATEST)
   const [state, setState] = useState({ busy: false, error: null })
   const kinds = useApi("/definitions", { limit: 200 })
-  const set = (name) => (value) => setFields((was) => ({ ...was, [name]: value }))
+  const set = (name) => (value) => setFields((previous) => ({ ...previous, [name]: value }))
   const draft = { trigger_type: type, ...written(fields, type) }
-  const trial = useTrial("/jobs/triggers/preview", { trigger: draft, trigger_id: id, runs: 6, ...sampleBody(sample) }, { tenant })
-  const errors = faultsByPath(trial.data?.errors)
+  const trial = usePreview("/jobs/triggers/preview", { trigger: draft, trigger_id: id, runs: 6, ...sampleBody(sample) }, { tenant })
+  const errors = errorsByPath(trial.data?.errors)
   const said = (name) => (fields[name] === "" || fields[name] === null ? undefined : errors[name])
   const event = trial.data?.event
   const paths = useMemo(() => (type === "event" ? [...pathsIn(event?.context ?? {}, "event").slice(1), ...OF_EVENTS.map(toPath)] : OF_SCHEDULES.map(toPath)), [type, event?.id, JSON.stringify(event?.context)])
@@ -94,10 +92,10 @@ function TriggerForm({ type, start, tenant, id, save, actText, back, before }) {
       <${Card} class="form">
         ${before}
         <${TextField} label="Label" value=${fields.label} change=${set("label")} maxlength="200" autofocus hint="Display name." />
-        ${type === "event" ? html`<${EventFields} fields=${fields} set=${set} said=${said} tenant=${tenant} />` : html`<${ScheduleFields} fields=${fields} set=${set} said=${said} words=${trial.data?.words} />`}
-        <${Loaded} from=${kinds} lines=${2}>${({ items }) => html`<${KindFields} items=${items} fields=${fields} setFields=${setFields} error=${said("definition_key")} paths=${paths} payloadErrors=${faultsByPath(trial.data?.payload_errors)} templateError=${errors.payload_template} />`}<//>
+        ${type === "event" ? html`<${EventFields} fields=${fields} set=${set} said=${said} tenant=${tenant} />` : html`<${ScheduleFields} fields=${fields} set=${set} said=${said} description=${trial.data?.description} />`}
+        <${AsyncContent} from=${kinds} lines=${2}>${({ items }) => html`<${KindFields} items=${items} fields=${fields} setFields=${setFields} error=${said("definition_key")} paths=${paths} payloadErrors=${errorsByPath(trial.data?.payload_errors)} templateError=${errors.payload_template} />`}<//>
         <${MoreFields} type=${type} fields=${fields} set=${set} said=${said} />
-        ${state.error && html`<${Failure} error=${state.error} />`}
+        ${state.error && html`<${ErrorBanner} error=${state.error} />`}
         <div class="bar"><span class="grow"></span><a class="button" href=${back}>Cancel</a><${Button} strong type="submit" busy=${state.busy} disabled=${incomplete}>${actText}<//></div>
       <//>
       <${Card} title="Preview" class="sticky" aria-live="polite">
@@ -110,10 +108,10 @@ function TriggerForm({ type, start, tenant, id, save, actText, back, before }) {
 
 const toPath = ([path, about]) => ({ path, about })
 
-function ScheduleFields({ fields, set, said, words }) {
+function ScheduleFields({ fields, set, said, description }) {
   const zones = useMemo(() => html`<datalist id="zones"><option value="UTC" />${(Intl.supportedValuesOf?.("timeZone") ?? []).map((zone) => html`<option key=${zone} value=${zone} />`)}</datalist>`, [])
   return html`
-    <div><${TextField} label="Schedule" value=${fields.cron_expr} change=${set("cron_expr")} error=${said("cron_expr")} placeholder="0 9 * * MON-FRI" class="code" hint=${words && !said("cron_expr") ? html`<b>${words}</b>` : "A cron expression with five fields (minute, hour, day, month, weekday), or “every 15m”."} />
+    <div><${TextField} label="Schedule" value=${fields.cron_expr} change=${set("cron_expr")} error=${said("cron_expr")} placeholder="0 9 * * MON-FRI" class="code" hint=${description && !said("cron_expr") ? html`<b>${description}</b>` : "A cron expression with five fields (minute, hour, day, month, weekday), or “every 15m”."} />
       <div class="presets">${PRESETS.map(([cron, text]) => html`<button key=${cron} type="button" class="tag" onClick=${() => set("cron_expr")(cron)}>${text}</button>`)}</div></div>
     <${Field} label="Time zone" error=${said("timezone")} hint="The time zone of the schedule.">${(given) => html`
       <input ...${given} list="zones" autocomplete="off" spellcheck=${false} value=${fields.timezone} onInput=${(event) => set("timezone")(event.target.value)} />${zones}`}<//>`
@@ -131,12 +129,12 @@ function EventFields({ fields, set, said, tenant }) {
 
 function KindFields({ items, fields, setFields, error, paths, payloadErrors, templateError }) {
   const chosen = items.find(({ key }) => key === fields.definition_key)
-  const choose = (key) => setFields((was) => ({ ...was, definition_key: key, payload_template: initial(items.find((each) => each.key === key)?.arg_schema) }))
+  const choose = (key) => setFields((previous) => ({ ...previous, definition_key: key, payload_template: defaultsOf(items.find((each) => each.key === key)?.arg_schema) }))
   const shown = items.filter((each) => each.is_active || each.key === fields.definition_key).map(({ key }) => [key])
   return html`
     <${SelectField} label="Job kind" value=${fields.definition_key} change=${choose} error=${error} hint=${chosen?.description} options=${[["", "Choose a kind"], ...shown]} />
-    ${fields.definition_key && html`<${PayloadTemplate} key=${fields.definition_key} schema=${chosen?.arg_schema} value=${fields.payload_template} paths=${paths} errors=${payloadErrors} change=${(payload_template) => setFields((was) => ({ ...was, payload_template }))} />
-      ${templateError && html`<${Faults} faults=${[{ path: "", message: templateError }]} />`}`}`
+    ${fields.definition_key && html`<${PayloadTemplate} key=${fields.definition_key} schema=${chosen?.arg_schema} value=${fields.payload_template} paths=${paths} errors=${payloadErrors} change=${(payload_template) => setFields((previous) => ({ ...previous, payload_template }))} />
+      ${templateError && html`<${FieldErrors} errors=${[{ path: "", message: templateError }]} />`}`}`
 }
 
 function MoreFields({ type, fields, set, said }) {
@@ -159,12 +157,12 @@ function Preview({ type, trial, fields, children }) {
   const { data, error } = trial
   const ready = Boolean(type === "event" ? fields.event_name : data?.runs.length)
   return html`
-    ${error && html`<${Failure} error=${error} />`}
-    ${type === "schedule" && (data?.runs.length ? html`<p class="lead">${data.words}</p><${Runs} runs=${data.runs} zone=${data.timezone} />` : html`<p class="faint">Enter a schedule to preview its next runs.</p>`)}
-    ${type === "event" && (data?.words ? html`<p class="lead">${data.words}</p>` : html`<p class="faint">Enter an event name to preview the job.</p>`)}
+    ${error && html`<${ErrorBanner} error=${error} />`}
+    ${type === "schedule" && (data?.runs.length ? html`<p class="lead">${data.description}</p><${Runs} runs=${data.runs} zone=${data.timezone} />` : html`<p class="faint">Enter a schedule to preview its next runs.</p>`)}
+    ${type === "event" && (data?.description ? html`<p class="lead">${data.description}</p>` : html`<p class="faint">Enter an event name to preview the job.</p>`)}
     ${children}
     ${data?.reason && html`<p class="note">${data.reason}</p>`}
     ${ready && fields.definition_key && data?.payload && html`<div><h3>Job payload</h3><${Json} value=${data.payload} label="payload" copy=${false} /></div>`}
-    ${fields.definition_key && html`<${Faults} faults=${data?.payload_errors} />`}
+    ${fields.definition_key && html`<${FieldErrors} errors=${data?.payload_errors} />`}
     ${data?.event && html`<details class="more"><summary>Event context</summary><div><${Json} value=${data.event.context} label="context" copy=${false} /></div></details>`}`
 }

@@ -1,20 +1,19 @@
 // Parts that the trigger pages share: options, next runs, sample events.
 import { api, useApi } from "../api.js"
+import { Tag, Time } from "../components/display.js"
+import { JsonField, SelectField, TextField } from "../components/forms.js"
+import { runWithToast, toast } from "../components/toast.js"
 import { relative } from "../format.js"
-import { html } from "../lib.js"
-import { Tag, Time } from "../ui/basics.js"
-import { SelectField, TextField } from "../ui/fields.js"
-import { JsonField } from "../ui/schema-form.js"
-import { attempt, toast } from "../ui/toast.js"
+import { html } from "../preact.js"
 
-export const nameOf = (trigger) => trigger.label || trigger.name || trigger.words
+export const nameOf = (trigger) => trigger.label || trigger.name || trigger.description
 
 export const FromCode = () => html`<${Tag} title="Defined in code, with its handler.">code<//>`
 
 /** Resumes or pauses a trigger, with Undo. */
 export async function setEnabled(trigger, on, done) {
   const set = (enabled) => api.post(`/jobs/triggers/${trigger.id}/${enabled ? "enable" : "disable"}`).then(done)
-  if (await attempt(() => set(on))) toast(`Trigger “${nameOf(trigger)}” ${on ? "resumed" : "paused"}`, { undo: () => attempt(() => set(!on)) })
+  if (await runWithToast(() => set(on))) toast(`Trigger “${nameOf(trigger)}” ${on ? "resumed" : "paused"}`, { undo: () => runWithToast(() => set(!on)) })
 }
 
 // Options of a trigger and their labels.

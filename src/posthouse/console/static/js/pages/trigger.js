@@ -1,29 +1,28 @@
 // Trigger page: recent runs, next runs, configuration, actions and manual runs.
-import { api, useApi, useTrial } from "../api.js"
+import { api, useApi, usePreview } from "../api.js"
+import { Confirm, Dialog } from "../components/dialog.js"
+import { AsyncContent, BackLink, Button, Card, DescriptionList, Elapsed, EmptyState, JobLink, Json, Status, Tag, Time } from "../components/display.js"
+import { Icon } from "../components/icons.js"
+import { LoadMore, usePages } from "../components/paged.js"
+import { FieldErrors } from "../components/template-field.js"
+import { toast } from "../components/toast.js"
 import { duration, priorityName } from "../format.js"
-import { html, useState } from "../lib.js"
-import { useLive } from "../live.js"
-import { go, link } from "../router.js"
+import { html, useState } from "../preact.js"
+import { link, navigate } from "../router.js"
 import { useSession } from "../session.js"
-import { Back, Button, Card, Empty, Facts, JobLink, Loaded, Since, Status, Tag, Time } from "../ui/basics.js"
-import { Confirm, Dialog } from "../ui/dialog.js"
-import { Icon } from "../ui/icons.js"
-import { Json } from "../ui/json.js"
-import { More, usePaged } from "../ui/paged.js"
-import { Faults } from "../ui/template-field.js"
-import { toast } from "../ui/toast.js"
+import { useEventStream } from "../stream.js"
 import { EditTrigger } from "./trigger-form.js"
 import { FOLD, FromCode, GAP, inWords, LATEST, MISSED, nameOf, OVERLAP, Runs, sampleBody, SampleChoice, setEnabled } from "./trigger-parts.js"
 
 export function TriggerPage({ id, query }) {
   const trigger = useApi(`/jobs/triggers/${id}`, {}, { every: query.edit ? 0 : 10_000 })
-  return html`<${Loaded} from=${trigger} lines=${10}>${(found) => (query.edit
+  return html`<${AsyncContent} from=${trigger} lines=${10}>${(found) => (query.edit
     ? html`<${EditTrigger} trigger=${found} done=${trigger.setData} />`
     : html`<${Shown} trigger=${found} reload=${trigger.reload} />`)}<//>`
 }
 
 function Shown({ trigger, reload }) {
-  const outcomes = usePaged(`/jobs/triggers/${trigger.id}/outcomes`, { limit: 20 }, { every: 5000 })
+  const outcomes = usePages(`/jobs/triggers/${trigger.id}/outcomes`, { limit: 20 }, { every: 5000 })
   const scheduled = trigger.trigger_type === "schedule"
   return html`
     <${Head} trigger=${trigger} reload=${reload} fired=${outcomes.reload} />
@@ -32,7 +31,7 @@ function Shown({ trigger, reload }) {
       <${Card} title="Recent runs"><${Outcomes} trigger=${trigger} outcomes=${outcomes} /><//>
       <div class="stack">
         ${scheduled && html`<${Card} title="Next runs"><${NextRuns} trigger=${trigger} /><//>`}
-        <${Card} title="Configuration"><${Rules} trigger=${trigger} /><//>
+        <${Card} title="Configuration"><${Configuration} trigger=${trigger} /><//>
       </div>
     </div>`
 }
@@ -44,13 +43,13 @@ function Head({ trigger, reload, fired }) {
   const remove = async () => {
     await api.delete(`/jobs/triggers/${trigger.id}`)
     toast(`Trigger “${nameOf(trigger)}” deleted; its jobs are kept`)
-    go(link("triggers", { tab: trigger.trigger_type === "event" ? "events" : null }))
+    navigate(link("triggers", { tab: trigger.trigger_type === "event" ? "events" : null }))
   }
   return html`
     <div class="head">
-      <div class="grow"><${Back} href=${link("triggers", { tab: trigger.trigger_type === "event" ? "events" : null })}>${trigger.trigger_type === "event" ? "Event triggers" : "Schedules"}<//>
+      <div class="grow"><${BackLink} href=${link("triggers", { tab: trigger.trigger_type === "event" ? "events" : null })}>${trigger.trigger_type === "event" ? "Event triggers" : "Schedules"}<//>
         <h2>${nameOf(trigger)} ${!trigger.is_enabled && html`<${Tag} tone="warn">paused<//>`} ${trigger.origin === "code" && html`<${FromCode} />`}</h2>
-        <p class="faint">${trigger.words} ${trigger.cron_expr && html`<code>${trigger.cron_expr}</code>`}</p></div>
+        <p class="faint">${trigger.description} ${trigger.cron_expr && html`<code>${trigger.cron_expr}</code>`}</p></div>
       ${writes && html`<div class="bar">
         <${Button} icon=${trigger.is_enabled ? "pause" : "play"} onClick=${() => setEnabled(trigger, !trigger.is_enabled, reload)}>${trigger.is_enabled ? "Pause" : "Resume"}<//>
         <${Button} icon="bolt" onClick=${() => setAsked("fire")}>Fire now<//>
@@ -66,38 +65,38 @@ function Head({ trigger, reload, fired }) {
 function NextRuns({ trigger }) {
   const runs = useApi(`/jobs/triggers/${trigger.id}/next`, { count: 6, of: trigger.next_at })
   if (!trigger.is_enabled) return html`<p class="faint">Paused. When resumed, it continues with the next scheduled time; missed runs are not made up.</p>`
-  return html`<${Loaded} from=${runs} lines=${6}>${(list) => html`<${Runs} runs=${list} zone=${trigger.timezone} />`}<//>`
+  return html`<${AsyncContent} from=${runs} lines=${6}>${(list) => html`<${Runs} runs=${list} zone=${trigger.timezone} />`}<//>`
 }
 
 const TONES = { fired: "good", deduped: undefined, overlap: "warn", missed: "warn", error: "bad" }
-const MEANS = { deduped: "A job with this payload was created within the dedupe window", overlap: "The previous job was still active", missed: "Not created in time" }
+const SKIP_REASONS = { deduped: "A job with this payload was created within the dedupe window", overlap: "The previous job was still active", missed: "Not created in time" }
 
 function Outcomes({ trigger, outcomes }) {
-  useLive({ event: "job", kind: trigger.definition_key }, ({ job }) => {
+  useEventStream({ event: "job", kind: trigger.definition_key }, ({ job }) => {
     const newest = new Map(job.map((each) => [each.id, each]))
     const merged = (each) => (newest.has(each.job_id) ? { ...each, job_status: newest.get(each.job_id).status, job_started_at: newest.get(each.job_id).started_at ?? each.job_started_at, job_finished_at: newest.get(each.job_id).finished_at ?? each.job_finished_at } : each)
-    outcomes.setData((was) => was && { ...was, items: was.items.map(merged) })
+    outcomes.setData((previous) => previous && { ...previous, items: previous.items.map(merged) })
   })
-  return html`<${Loaded} from=${outcomes} lines=${8}>${(list) => list.length
-    ? html`<ul class="outcomes" aria-label="Recent runs">${list.map((each) => html`<${Outcome} key=${(each.event_id ?? each.nominal_at) + each.replay + each.at} outcome=${each} />`)}</ul><${More} from=${outcomes} />`
-    : html`<${Empty} icon="clock" title="No runs yet">${trigger.trigger_type === "schedule" ? "Runs appear here. Use “Fire now” to create a job immediately." : html`Jobs created from <code>${trigger.event_name}</code> events appear here. Use “Fire now” to create one from a custom event.`}<//>`}<//>`
+  return html`<${AsyncContent} from=${outcomes} lines=${8}>${(list) => list.length
+    ? html`<ul class="outcomes" aria-label="Recent runs">${list.map((each) => html`<${Outcome} key=${(each.event_id ?? each.nominal_at) + each.replay + each.at} outcome=${each} />`)}</ul><${LoadMore} from=${outcomes} />`
+    : html`<${EmptyState} icon="clock" title="No runs yet">${trigger.trigger_type === "schedule" ? "Runs appear here. Use “Fire now” to create a job immediately." : html`Jobs created from <code>${trigger.event_name}</code> events appear here. Use “Fire now” to create one from a custom event.`}<//>`}<//>`
 }
 
 const Outcome = ({ outcome }) => html`
   <li>
     <${Tag} tone=${TONES[outcome.outcome]}>${outcome.outcome}<//>
-    <span class="grow">${outcome.job_id ? html`<${JobLink} id=${outcome.job_id} /> ${outcome.job_status ? html`<${Status} status=${outcome.job_status} />` : html`<span class="faint">deleted by retention</span>`}` : html`<span class="faint">${outcome.reason ?? MEANS[outcome.outcome]}</span>`}
-      ${outcome.job_started_at && html` <small><${Since} from=${outcome.job_started_at} to=${outcome.job_finished_at ?? (outcome.job_status === "running" ? null : outcome.job_started_at)} /></small>`}
+    <span class="grow">${outcome.job_id ? html`<${JobLink} id=${outcome.job_id} /> ${outcome.job_status ? html`<${Status} status=${outcome.job_status} />` : html`<span class="faint">deleted by retention</span>`}` : html`<span class="faint">${outcome.reason ?? SKIP_REASONS[outcome.outcome]}</span>`}
+      ${outcome.job_started_at && html` <small><${Elapsed} from=${outcome.job_started_at} to=${outcome.job_finished_at ?? (outcome.job_status === "running" ? null : outcome.job_started_at)} /></small>`}
       ${outcome.event_name && html`<small class="from">${outcome.event_name}${outcome.replay > 0 && ", replayed"}</small>`}
-      ${outcome.through && html`<small class="from">and all runs up to <${Time} at=${outcome.through} /></small>`}</span>
+      ${outcome.missed_until && html`<small class="from">and all runs up to <${Time} at=${outcome.missed_until} /></small>`}</span>
     <span class="faint"><${Time} at=${outcome.nominal_at ?? outcome.at} /></span>
   </li>`
 
-function Rules({ trigger }) {
+function Configuration({ trigger }) {
   const session = useSession()
   const scheduled = trigger.trigger_type === "schedule"
   return html`
-    <${Facts} facts=${[
+    <${DescriptionList} facts=${[
       ["Job kind", html`<a href=${link(`definitions/${encodeURIComponent(trigger.definition_key)}`)}>${trigger.definition_key}</a>`],
       ["Queue", trigger.queue], ["Priority", trigger.priority !== null && priorityName(trigger.priority)],
       ["Tenant", session.operator && trigger.tenant_id],
@@ -118,7 +117,7 @@ function FireDialog({ trigger, close, done }) {
   const [sample, setSample] = useState(LATEST)
   const scheduled = trigger.trigger_type === "schedule"
   const query = { tenant: trigger.tenant_id }
-  const trial = useTrial("/jobs/triggers/preview", { trigger_id: trigger.id, runs: 0, ...sampleBody(sample) }, query).data
+  const trial = usePreview("/jobs/triggers/preview", { trigger_id: trigger.id, runs: 0, ...sampleBody(sample) }, query).data
   const fire = async () => {
     const event = scheduled ? {} : sample.id === "" ? { event_id: trial?.event?.id } : sampleBody(sample)
     const made = await api.post(`/jobs/triggers/${trigger.id}/fire`, event, { query })
@@ -132,6 +131,6 @@ function FireDialog({ trigger, close, done }) {
       ${!scheduled && html`<${SampleChoice} sample=${sample} change=${setSample} pattern=${trigger.event_name} tenant=${trigger.tenant_id} seen=${trial?.event} />`}
       ${trial?.reason && html`<p class="faint">${trial.reason}</p>`}
       ${trial?.payload && html`<div><h3>Job payload</h3><${Json} value=${trial.payload} label="payload" copy=${false} /></div>`}
-      <${Faults} faults=${trial?.payload_errors} />
+      <${FieldErrors} errors=${trial?.payload_errors} />
     <//>`
 }

@@ -1,13 +1,15 @@
 // Triggers: schedules, event triggers and recent events.
-import { duration } from "../format.js"
-import { html } from "../lib.js"
-import { link } from "../router.js"
+import { api, useApi } from "../api.js"
+import { Dialog } from "../components/dialog.js"
+import { AsyncContent, Button, CopyButton, DescriptionList, EmptyState, JobLink, Json, Table, Tabs, Tag, Time } from "../components/display.js"
+import { JsonField, QueryField, TextField } from "../components/forms.js"
+import { Icon } from "../components/icons.js"
+import { LoadMore, usePages } from "../components/paged.js"
+import { runWithToast, toast } from "../components/toast.js"
+import { duration, plural, shortId } from "../format.js"
+import { html, useState } from "../preact.js"
+import { link, setQuery } from "../router.js"
 import { useSession } from "../session.js"
-import { Empty, Loaded, Tabs, Tag, Time } from "../ui/basics.js"
-import { Icon } from "../ui/icons.js"
-import { More, usePaged } from "../ui/paged.js"
-import { Table } from "../ui/table.js"
-import { TriggerEvents } from "./trigger-events.js"
 import { NewTrigger } from "./trigger-form.js"
 import { clockOf, FromCode, nameOf, setEnabled } from "./trigger-parts.js"
 import { TriggerPage } from "./trigger.js"
@@ -35,24 +37,23 @@ function TriggerLists({ query }) {
 }
 
 function TriggerList({ type, session }) {
-  const triggers = usePaged("/jobs/triggers", { trigger_type: type, limit: 100 }, { every: 10_000 })
+  const triggers = usePages("/jobs/triggers", { trigger_type: type, limit: 100 }, { every: 10_000 })
   return html`
-    <${Loaded} from=${triggers} lines=${6}>${(list) => list.length
+    <${AsyncContent} from=${triggers} lines=${6}>${(list) => list.length
       ? html`<${Table} label=${type === "schedule" ? "Schedules" : "Event triggers"} rows=${list} rowKey=${(trigger) => trigger.id} columns=${columns(type, session, triggers.reload)} rowClass=${(trigger) => !trigger.is_enabled && "over"} />
-        <${More} from=${triggers} />`
+        <${LoadMore} from=${triggers} />`
       : html`<${NoTriggers} type=${type} />`}<//>`
 }
 
 const NoTriggers = ({ type }) => (type === "schedule"
-  ? html`<${Empty} icon="clock" title="No schedules yet" command="posthouse triggers create --cron '0 9 * * MON-FRI' --zone Europe/Paris --kind report">A schedule creates a job at set times: every night, each working day at nine, every five minutes. To create one:<//>`
-  : html`<${Empty} icon="bolt" title="No event triggers yet" command="posthouse triggers create --on order.paid --kind send_invoice">An event trigger creates a job when your application emits an event. To create one:<//>`)
+  ? html`<${EmptyState} icon="clock" title="No schedules yet" command="posthouse triggers create --cron '0 9 * * MON-FRI' --zone Europe/Paris --kind report">A schedule creates a job at set times: every night, each working day at nine, every five minutes. To create one:<//>`
+  : html`<${EmptyState} icon="bolt" title="No event triggers yet" command="posthouse triggers create --on order.paid --kind send_invoice">An event trigger creates a job when your application emits an event. To create one:<//>`)
 
 const columns = (type, session, reload) => [
-  { name: "label", text: "Trigger", cell: (trigger) => html`<span><a href=${link(`triggers/${trigger.id}`)}><b>${nameOf(trigger)}</b></a> ${trigger.origin === "code" && html`<${FromCode} />`}</span>` },
+  { name: "label", text: "Trigger", cell: (trigger) => html`<span><a href=${link(`triggers/${trigger.id}`)}><b>${nameOf(trigger)}</b></a> ${trigger.origin === "code" && html`<${FromCode} />`}<small class="under">${trigger.definition_key}</small></span>` },
   session.operator && !session.tenant && { name: "tenant", text: "Tenant", cell: ({ tenant_id: tenant }) => tenant },
-  { name: "when", text: type === "schedule" ? "Schedule" : "Event", wide: type === "schedule", cell: (trigger) => (type === "schedule" ? html`<span title=${trigger.cron_expr}>${trigger.words}</span>` : html`<code>${trigger.event_name}</code>`) },
-  { name: "kind", text: "Job kind", cell: ({ definition_key: key }) => key },
-  type === "schedule" && { name: "next", text: "Next run", cell: ({ is_enabled: enabled, next_at: at, timezone }) => (enabled ? html`<${Time} at=${at} none="soon" />${at && html` <small>${clockOf(at, timezone)}</small>`}` : html`<span class="faint">paused</span>`) },
+  { name: "when", text: type === "schedule" ? "Schedule" : "Event", wide: type === "schedule", cell: (trigger) => (type === "schedule" ? html`<span title=${trigger.cron_expr}>${trigger.description}</span>` : html`<code>${trigger.event_name}</code>`) },
+  type === "schedule" && { name: "next", text: "Next run", cell: ({ is_enabled: enabled, next_at: at, timezone }) => (enabled ? html`<${Time} at=${at} none="soon" />${at && html`<small class="under">${clockOf(at, timezone)}</small>`}` : html`<span class="faint">paused</span>`) },
   type === "event" && { name: "window", text: "Dedupe window", align: "right", cell: ({ dedupe_window_seconds: seconds }) => (seconds ? duration(seconds) : html`<span class="faint">none</span>`) },
   { name: "last", text: "Last outcome", wide: type === "event", cell: (trigger) => html`<${LastOutcome} trigger=${trigger} />` },
   { name: "on", text: "Enabled", align: "right", cell: (trigger) => (session.can("triggers:write")
@@ -68,3 +69,65 @@ const LastOutcome = ({ trigger }) => (trigger.last_error
 
 const Switch = ({ on, label, change, disabled }) => html`
   <button type="button" class="toggle" role="switch" aria-checked=${on ? "true" : "false"} aria-label=${label} title=${label} disabled=${disabled} onClick=${() => change(!on)}><i></i></button>`
+
+// Recent events and the triggers that matched them.
+
+const TONES = { fired: "good", error: "bad" }
+
+function TriggerEvents({ query }) {
+  const session = useSession()
+  const [emitting, setEmitting] = useState(false)
+  const events = usePages("/events", { name: query.name, limit: 50 }, { every: 5000 })
+  return html`
+    <div class="bar"><${QueryField} filter name="name" label="Name, e.g. order.*" value=${query.name} /><span class="grow"></span>
+      ${session.can("events:emit") && html`<${Button} icon="bolt" onClick=${() => setEmitting(true)}>Emit event<//>`}</div>
+    <${AsyncContent} from=${events} lines=${8}>${(list) => list.length
+      ? html`<ul class="audit" aria-label="Recent events">${list.map((event) => html`<${Event} key=${event.id} event=${event} open=${query.event === event.id} session=${session} reload=${events.reload} />`)}</ul><${LoadMore} from=${events} />`
+      : html`<${EmptyState} icon="bolt" title=${query.name ? "No matching events" : "No events yet"} command=${"posthouse events emit order.paid --context '{\"id\": 7}'"}>Your application emits events; triggers turn them into jobs. To emit one:<//>`}<//>
+    ${emitting && html`<${EmitDialog} session=${session} close=${() => setEmitting(false)} done=${events.reload} />`}`
+}
+
+function Event({ event, open, session, reload }) {
+  return html`
+    <li><div class="entry event">
+      <span class="when"><${Time} at=${event.at} /></span>
+      <${Button} plain small class="actor" icon=${open ? "down" : "right"} aria-expanded=${open} onClick=${() => setQuery({ event: open ? null : event.id }, { replace: true })}><b>${event.name}</b><//>
+      <span class="clip">${event.subject ?? html`<span class="faint">–</span>`}</span>
+      <span class="what">${session.operator && !session.tenant && html`<small>${event.tenant_id}</small> `}<${OutcomeTags} event=${event} /></span></div>
+      ${open && html`<${EventDetail} event=${event} session=${session} reload=${reload} />`}</li>`
+}
+
+const OutcomeTags = ({ event }) => (event.pending ? html`<${Tag} tone="accent">pending<//>` : html`
+  ${event.fired > 0 && html`<${Tag} tone="good">${plural(event.fired, "job")}<//> `}${event.deduped > 0 && html`<${Tag}>${event.deduped} deduped<//> `}${event.errors > 0 && html`<${Tag} tone="bad">${plural(event.errors, "error")}<//>`}
+  ${event.fired + event.deduped + event.errors === 0 && html`<span class="faint">no trigger matched</span>`}`)
+
+function EventDetail({ event, session, reload }) {
+  const matches = useApi(`/events/${event.id}/matches`, { seen: event.fired + event.errors + event.deduped })
+  const replay = () => runWithToast(() => api.post(`/events/${event.id}/replay`).then(reload).then(matches.reload), "Event replayed")
+  return html`
+    <div class="expanded"><div class="grid-2">
+      <div class="stack"><h3>Trigger matches</h3><${AsyncContent} from=${matches} lines=${2}>${(list) => (list.length ? html`<ul class="outcomes">${list.map((match) => html`
+        <li key=${match.trigger_id + match.replay}><${Tag} tone=${TONES[match.outcome]}>${match.outcome}<//>
+          <span class="grow"><a href=${link(`triggers/${match.trigger_id}`)}>${match.label ?? "deleted trigger"}</a> ${match.job_id && html`<${JobLink} id=${match.job_id} />`}${match.error && html`<small class="from bad">${match.error}</small>`}</span>
+          <span class="faint">${match.replay > 0 && "replay, "}<${Time} at=${match.at} /></span></li>`)}</ul>` : html`<p class="faint">${event.pending ? "Not processed yet." : "No trigger matched."}</p>`)}<//>
+        <${DescriptionList} facts=${[["Id", html`<span class="id" title=${event.id}>${shortId(event.id)}</span> <${CopyButton} text=${event.id} label="Copy event id" />`], ["Correlation id", event.correlation_id], ["Emitted by", event.created_by]]} />
+        ${session.can("triggers:write") && html`<div class="bar"><${Button} small icon="retry" onClick=${replay}>Replay<//><small>Matches the event against the current triggers, ignoring dedupe windows.</small></div>`}</div>
+      <div class="stack"><h3>Context</h3><${Json} value=${event.context} label="context" /></div>
+    </div></div>`
+}
+
+function EmitDialog({ session, close, done }) {
+  const [fields, setFields] = useState({ event_name: "", subject: "", context: {} })
+  const set = (name) => (value) => setFields({ ...fields, [name]: value })
+  const emit = async () => {
+    await api.post("/events", { event_name: fields.event_name.trim(), context: fields.context, subject: fields.subject || null }, { query: session.operator ? { tenant: session.tenant ?? "default" } : {} })
+    toast(`Event ${fields.event_name.trim()} emitted`)
+    done()
+  }
+  return html`
+    <${Dialog} title="Emit event" close=${close} act=${emit} actText="Emit" disabled=${!fields.event_name.trim() || fields.context === null}>
+      <${TextField} label="Name" value=${fields.event_name} change=${set("event_name")} autofocus placeholder="order.paid" hint=${session.operator && !session.tenant ? "Emitted for the tenant “default”; select another tenant at the top of the page." : "Without spaces."} />
+      <${JsonField} label="Context" value=${fields.context} rows=${5} change=${(context, broken) => set("context")(broken ? null : context ?? {})} hint="A JSON object. Payload templates take values from it." />
+      <${TextField} label="Subject" value=${fields.subject} change=${set("subject")} hint="The object the event is about. Its jobs inherit it." />
+    <//>`
+}

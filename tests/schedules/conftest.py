@@ -1,8 +1,0 @@
-import pytest
-from timeline import timeline_of
-
-
-@pytest.fixture
-async def timeline(app, db, settings):
-    async with timeline_of(app, db, settings) as made:
-        yield made
