@@ -1,6 +1,7 @@
 """A request to enqueue is checked before anything is sent."""
 
 import json
+from dataclasses import FrozenInstanceError
 from datetime import UTC, datetime, timedelta, timezone
 from uuid import UUID
 
@@ -173,3 +174,28 @@ def test_every_refusal_is_an_error_of_ours():
 )
 def test_only_what_needs_a_mere_insert_is_plain(options, plain):
     assert Request(kind="x", **options).plain is plain
+
+
+def test_an_unknown_option_is_rejected():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'tennant'"):
+        Request(kind="x", tennant="acme")
+
+
+def test_a_request_cannot_be_changed():
+    request = Request(kind="x", priority=3)
+    for name in ("priority", "queue"):
+        with pytest.raises(FrozenInstanceError):
+            setattr(request, name, 4)
+
+
+def test_a_changed_request_keeps_its_other_options():
+    request = Request(kind="x", payload={"n": 1}, priority=3)
+    assert request.changed(queue="mail") == Request(kind="x", payload={"n": 1}, priority=3, queue="mail")
+    assert Request(kind="x").changed() == Request(kind="x")
+
+
+def test_a_given_default_equals_an_omitted_option():
+    given, omitted = Request(kind="x", queue=None, tenant="default"), Request(kind="x")
+    assert given == omitted
+    assert given.plain
+    assert omitted.plain

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -33,6 +33,8 @@ _length = struct.Struct("!i").pack
 Lane: TypeAlias = tuple[str, str, str, int, tuple[str, ...], tuple[str, ...]]
 """Queue, kind, tenant, priority, required and preferred capabilities."""
 
+_Common: TypeAlias = tuple[bytes, bytes, list[bytes] | None]
+
 
 def copy_statements(*, direct: bool) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
     """Return the statements to run before, for and after the rows.
@@ -53,7 +55,7 @@ class CopyEncoder:
         self._definitions = definitions or {}
         self._for_engine = {kind for kind, known in self._definitions.items() if known.get("by")}
         self._lanes: set[Lane] = set()
-        self._common: dict[tuple[Any, ...], tuple[bytes, bytes, list[bytes] | None]] = {}
+        self._common: dict[Hashable, _Common] = {}
         self._undefined: dict[tuple[str, tuple[str, ...]], list[bytes]] = {}
 
     @property
@@ -76,26 +78,31 @@ class CopyEncoder:
         ]
 
     def can_encode(self, request: Request) -> bool:
-        """Return whether COPY can store the request.
+        """Return whether COPY can store the request. It stores no traces.
 
         The limit key must not be in the payload, because only the engine reads it there.
         """
-        return request.kind not in self._for_engine
+        return request.kind not in self._for_engine and request.is_copyable
 
     def row(self, request: Request, job_id: bytes, payload: bytes) -> bytes:
-        key = _COMMON(request)
-        shared = self._common.get(key)
-        if shared is None:
-            shared = self._common[key] = self._encode_common(request)
-        if shared[2] is not None:
-            shared[2].append(job_id)
-        own = _NULLS if _OPTIONAL(request) == _NO_OPTIONALS else _encode_optional(request)
+        key: Hashable
+        if request.has_options:
+            key = _COMMON(request)
+            own = _NULLS if _OPTIONAL(request) == _NO_OPTIONALS else _encode_optional(request)
+        else:
+            key, own = request.kind, _NULLS
+        before, after, undefined = self._common.get(key) or self._add_common(key, request)
+        if undefined is not None:
+            undefined.append(job_id)
         return b"%b%b%b%b%b%b%b%b" % (
-            _BEGINNING, job_id, shared[0], _length(len(payload) + 1), _JSONB, payload,
-            own, shared[1],
+            _BEGINNING, job_id, before, _length(len(payload) + 1), _JSONB, payload, own, after,
         )  # fmt: skip
 
-    def _encode_common(self, request: Request) -> tuple[bytes, bytes, list[bytes] | None]:
+    def _add_common(self, key: Hashable, request: Request) -> _Common:
+        common = self._common[key] = self._encode_common(request)
+        return common
+
+    def _encode_common(self, request: Request) -> _Common:
         """Return the bytes of a row that many requests share.
 
         These are the bytes between the id and the payload, those at the end, and a list that collects the ids

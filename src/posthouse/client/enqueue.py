@@ -32,6 +32,7 @@ DEFINITION_TTL_SECONDS = 5.0
 MAX_CACHED_KINDS = 10_000
 MAX_COPY_PAYLOAD_BYTES = 2000
 _kind = attrgetter("kind")
+_is_copyable = attrgetter("is_copyable")
 
 
 class Statement(NamedTuple):
@@ -92,7 +93,7 @@ class EnqueueBatch:
     def single_statement(self) -> Statement | None:
         """Return the statement that stores a single plain job, with texts as parameters, or None."""
         first = self.requests[0]
-        if len(self.requests) > 1 or not first.plain or first.trace is not None:
+        if len(self.requests) > 1 or not first.is_copyable:
             return None
         texts = first.texts(UUID(bytes=self.ids[0]), self._payload_limit)
         if first.simple:  # the other parameters are the function's defaults
@@ -110,7 +111,7 @@ class EnqueueBatch:
             single = self.single_statement()
             if single is not None:
                 return single
-            if len(requests) > 1 and any(map(_can_copy, requests)):
+            if len(requests) > 1 and any(map(_is_copyable, requests)):
                 return self._copy()
         return Statement("enqueue_many", (self.jobs_json(is_retry=is_retry),))
 
@@ -155,11 +156,7 @@ class EnqueueBatch:
         rows = [COPY_HEADER]
         for index, request in enumerate(self.requests):
             payload = payload_bytes(request.payload, self._payload_limit)
-            if (
-                len(payload) > MAX_COPY_PAYLOAD_BYTES
-                or not _can_copy(request)
-                or not encoder.can_encode(request)
-            ):
+            if len(payload) > MAX_COPY_PAYLOAD_BYTES or not encoder.can_encode(request):
                 rest.append(index)
                 continue
             rows.append(encoder.row(request, self.ids[index], payload))
@@ -176,11 +173,6 @@ class EnqueueBatch:
             for ordinal, job_id, outcome in rows:
                 found[self._indexes[ordinal - 1]] = UUID(str(job_id)), outcome
         return found
-
-
-def _can_copy(request: Request) -> bool:
-    """Return whether an insert or COPY can store the request. Neither stores traces."""
-    return request.plain and request.trace is None
 
 
 class Handles(Sequence[H]):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, ClassVar, Literal, TypeAlias, TypedDict, Unpack
 from uuid import UUID
 
 from pydantic_core import to_json
@@ -29,11 +29,10 @@ _CHOICES = {
     "source": ("manual", "event", "schedule", "system"),
 }
 _TEXT_LIMIT = 512
-_TEXTS = (
-    "kind", "queue", "tenant", "dedupe_key", "order_key", "limit_key", "correlation_id", "subject",
-    "source_ref", "created_by",
-)  # fmt: skip
-_texts: Callable[[Request], tuple[str | None, ...]] = attrgetter(*_TEXTS)
+_TEXTS = frozenset({
+    "queue", "tenant", "dedupe_key", "order_key", "limit_key", "correlation_id", "subject", "source_ref",
+    "created_by",
+})  # fmt: skip
 _UNWANTED = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 PRIORITY_NAMES = {"urgent": 10, "high": 50, "normal": 100, "low": 200}
 """Priorities are integers, lower first; four have names."""
@@ -70,7 +69,16 @@ class EnqueueOptions(TypedDict, total=False):
     created_by: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestOptions(EnqueueOptions, total=False):
+    """All fields of a request besides its kind and payload."""
+
+    parent_id: UUID | None
+    trace: str | None
+    implied: frozenset[str] | None
+    code: Callable[[], dict[str, Any]] | None
+
+
+@dataclass(frozen=True, init=False)
 class Request:
     """A request to enqueue one job, for ``Client.submit`` and ``Client.enqueue_many``.
 
@@ -78,8 +86,10 @@ class Request:
     taken from the job's definition.
     """
 
+    # Defaults are class attributes and only the given options are stored and checked: a request with a
+    # payload takes 0.6 µs instead of 3.3 µs for one that stores and checks all 30 fields.
     kind: str
-    payload: Mapping[str, Any] = field(default_factory=dict)
+    payload: Mapping[str, Any]
     id: UUID | None = None
     tenant: str = "default"
     queue: str | None = None
@@ -117,27 +127,41 @@ class Request:
 
     None if the handler is not known in this process.
     """
+    has_options: ClassVar[bool] = False
+    """Whether any option is given."""
+
+    def __init__(
+        self, *, kind: str, payload: Mapping[str, Any] | None = None, **options: Unpack[RequestOptions]
+    ) -> None:
+        _set(self, "kind", kind)
+        _set(self, "payload", {} if payload is None else payload)
+        if not kind:
+            raise InvalidJob("kind must not be empty")
+        _check_text("kind", kind)
+        if options:
+            if unknown := options.keys() - _OPTIONS:
+                raise TypeError(f"Request() got an unexpected keyword argument {min(unknown)!r}")
+            self.__dict__.update(options, has_options=True)
+            self._check(options)
 
     @property
     def template_values(self) -> TemplateValues:
         """Return the values that a command template may use besides the payload."""
         return TemplateValues(tenant_id=self.tenant, correlation_id=self.correlation_id, subject=self.subject)
 
-    def __post_init__(self) -> None:
-        if not self.kind:
-            raise InvalidJob("kind must not be empty")
+    def _check(self, options: RequestOptions) -> None:
         if self.at is not None and self.delay is not None:
             raise InvalidJob("pass either at or delay, not both")
         if self.at is not None and self.at.tzinfo is None:
             raise InvalidJob(f"the time {self.at} has no time zone; pass an aware datetime")
         if self.max_attempts is not None and not 1 <= self.max_attempts <= _MAX_ATTEMPTS:
             raise InvalidJob(f"max_attempts must be from 1 to {_MAX_ATTEMPTS:,}, not {self.max_attempts}")
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise InvalidJob(f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}")
-        for name, value in zip(_TEXTS, _texts(self), strict=True):
-            if value is not None and not (0 < len(value) <= _TEXT_LIMIT and value.isprintable()):
-                _check_text(name, value)
+        for name, value in options.items():
+            if name in _CHOICES:
+                if value not in _CHOICES[name]:
+                    raise InvalidJob(f"{name} must be one of {', '.join(_CHOICES[name])}, not {value!r}")
+            elif name in _TEXTS and value is not None:
+                _check_text(name, getattr(self, name))
         for word in (*(self.requires or ()), *(self.prefers or ())):
             _check_capability(word)
 
@@ -156,6 +180,11 @@ class Request:
             or self.requires is not None
             or self.prefers is not None
         )
+
+    @property
+    def is_copyable(self) -> bool:
+        """Whether a plain insert or COPY can store the job. Neither stores traces."""
+        return not self.has_options or (self.plain and self.trace is None)
 
     @property
     def simple(self) -> bool:
@@ -227,7 +256,13 @@ class Request:
         return f'{to_json(fields).decode()[:-1]},"payload":{payload}}}'
 
     def changed(self, **fields: Any) -> Request:
-        return replace(self, **fields)
+        options = {**vars(self), **fields}
+        options.pop("has_options", None)
+        return Request(**options)
+
+
+_set = object.__setattr__
+_OPTIONS = frozenset(RequestOptions.__annotations__)
 
 
 _SPECIAL = attrgetter(
@@ -289,9 +324,11 @@ def _check_capability(word: str) -> None:
 
 
 def _check_text(name: str, value: str) -> None:
+    if 0 < len(value) <= _TEXT_LIMIT and value.isprintable():
+        return
     if not value:
         raise InvalidJob(f"{name} is empty; omit it instead")
     if len(value) > _TEXT_LIMIT:
         raise InvalidJob(f"{name} has {len(value)} characters, the limit is {_TEXT_LIMIT}")
-    if not value.isprintable() and _UNWANTED.search(value):  # wide spaces are not "printable" but are allowed
+    if _UNWANTED.search(value):  # wide spaces are not "printable" but are allowed
         raise InvalidJob(f"{name} contains a control character or a lone surrogate: {value!r}")
