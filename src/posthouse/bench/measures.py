@@ -43,7 +43,7 @@ class Sizes:
     pinned_jobs: int = 20_000
     pinned_rounds: int = 6
     backlog_jobs: int = 1_000_000
-    backlog_rounds: int = 6
+    backlog_rounds: int = 15  # of some 0.15 s each, so single ratios differ by 20 %
     small_jobs: int = 10_000
     rescues: int = 5
 
