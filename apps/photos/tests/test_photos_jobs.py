@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from photos.library import Library
-from photos.sample_pictures import paint
+from photos.sample_pictures import render_scene
 from posthouse import testing
 
 FOLDER_TRIGGER = {
@@ -84,7 +84,7 @@ async def test_a_picture_is_dropped_and_tagged_and_its_keyword_found(product, te
     await product.until_ended()
     await run(client, "photos.train")
     await product.until_ended()
-    paint("beach", folder / "inbox" / "IMG_1.jpg", 99)
+    render_scene("beach", folder / "inbox" / "IMG_1.jpg", 99)
     context = {"provider_id": provider_id, "folder_path": "/inbox"}
     for _ in range(3):  # a folder that changes three times is synced once
         await ask(client, "POST", "/events", event_name="provider.folder.updated", context=context)
@@ -122,7 +122,7 @@ async def test_events_are_emitted_where_they_happen_and_a_sync_starts_the_taggin
             payload_template=template, dedupe_window_seconds=0,
         )  # fmt: skip
     await start()
-    paint("beach", photos_root / "harbour" / "phone" / "1.jpg", 1)
+    render_scene("beach", photos_root / "harbour" / "phone" / "1.jpg", 1)
     await run(client, "photos.connect", folder="phone")
     tagged = "select from posthouse.jobs where kind = 'photos.tag' and status = 'succeeded'"
     await product.until(lambda: product.rows(tagged), "the tagging after the sync")
@@ -239,7 +239,7 @@ async def test_a_worker_killed_in_the_middle_of_a_sync_leaves_a_library_that_the
 ):
     client, folder, provider_id = tenants["harbour"]
     for number in range(60):
-        paint("forest", folder / "more" / f"{number}.jpg", 100 + number)
+        render_scene("forest", folder / "more" / f"{number}.jpg", 100 + number)
     after = random.SystemRandom().randrange(1, 50)
     print(f"killed after {after} pictures")  # noqa: T201 - pytest shows it if it fails
     worker = await start()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from photos.sample_pictures import SCENES, paint
+from photos.sample_pictures import SCENES, render_scene
 from support.browsers import launched, log_in, take_pictures
 from support.waiting import WAIT_SECONDS
 
@@ -43,10 +43,10 @@ async def test_pictures_appear_live_are_tagged_and_learned_and_jobs_follow_the_r
     folder = photos_root / "harbour" / "pictures"
     for scene in SCENES:
         for number in range(3):
-            paint(scene, folder / scene / f"{scene}-{number}.jpg", number)
+            render_scene(scene, folder / scene / f"{scene}-{number}.jpg", number)
     tiles = page.get_by_role("list", name="Pictures").get_by_role("listitem")
     await expect(tiles).to_have_count(9)
-    paint("beach", folder / "inbox" / "IMG_1.jpg", 99)
+    render_scene("beach", folder / "inbox" / "IMG_1.jpg", 99)
     dropped = tiles.filter(has_text="IMG_1.jpg")
     await expect(dropped.locator(".tag").filter(has_text="blue")).to_be_visible()
     await expect(dropped.locator("img")).not_to_have_js_property("naturalWidth", 0)
@@ -55,7 +55,7 @@ async def test_pictures_appear_live_are_tagged_and_learned_and_jobs_follow_the_r
     await expect(page.locator(".card").filter(has_text="Trained keywords")).to_contain_text("beach 100 %")
     await page.get_by_role("button", name="Re-tag").click()
     await expect(dropped.locator("[data-source=trained]")).to_have_text("beach")
-    upload = paint("forest", tmp_path / "from a phone.jpg", 7)
+    upload = render_scene("forest", tmp_path / "from a phone.jpg", 7)
     await page.get_by_label("Album").fill("forest")
     await page.set_input_files("#photos-files", upload)
     uploaded = tiles.filter(has_text="from a phone.jpg")

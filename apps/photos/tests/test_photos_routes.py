@@ -5,8 +5,8 @@ import os
 import pytest
 
 from photos.app import watch
-from photos.sample_pictures import paint
-from photos.watching import changes
+from photos.sample_pictures import render_scene
+from photos.watching import find_changes
 from posthouse import testing
 
 EVENTS = "select tenant_id, context from posthouse.events where name = 'provider.folder.updated' order by at"
@@ -54,7 +54,7 @@ async def test_a_library_is_created_with_triggers_in_its_time_zone(product, clie
 
 async def test_uploads_are_checked_and_replace_nothing(product, clients, photos_root, tmp_path, monkeypatch):
     admin = clients["admin"]
-    beach = paint("beach", tmp_path / "beach.jpg", 1).read_bytes()
+    beach = render_scene("beach", tmp_path / "beach.jpg", 1).read_bytes()
     await ask(admin, "PUT", "pictures/a.jpg", 404, content=beach)
     library = await new_library(admin, "UTC")
     upload = "pictures/IMG 1.jpg?album=beach"
@@ -63,7 +63,7 @@ async def test_uploads_are_checked_and_replace_nothing(product, clients, photos_
         "provider_id": library["providers"][0]["id"],
     }
     assert (await ask(admin, "PUT", upload, 201, content=beach)).json()["path"] == "/beach/IMG 1.jpg"
-    other = paint("forest", tmp_path / "forest.jpg", 2).read_bytes()
+    other = render_scene("forest", tmp_path / "forest.jpg", 2).read_bytes()
     assert (await ask(admin, "PUT", upload, 201, content=other)).json()["path"] == "/beach/IMG 1-2.jpg"
     assert (await ask(admin, "PUT", "pictures/x.jpg", 422, content=b"text")).json()["detail"] == (
         "cannot read x.jpg: not a supported image format; upload a JPEG, PNG or WebP file"
@@ -82,7 +82,7 @@ async def test_uploads_are_checked_and_replace_nothing(product, clients, photos_
 
 
 async def test_a_tenant_never_sees_the_photos_of_another(product, clients, photos, photos_root, tmp_path):
-    beach = paint("beach", tmp_path / "beach.jpg", 1).read_bytes()
+    beach = render_scene("beach", tmp_path / "beach.jpg", 1).read_bytes()
     admin, viewer, other, operator = clients.values()
     harbour = await new_library(admin, "America/New_York")
     await ask(admin, "PUT", "pictures/secret.jpg?album=beach", 201, content=beach)
@@ -129,9 +129,9 @@ async def test_changed_folders_are_announced_once_and_by_the_watcher(product, cl
     library = await new_library(clients["admin"], "UTC")
     folder = photos_root / "harbour/pictures"
     assert (await ask(clients["viewer"], "POST", "scan")).json() == []
-    new = paint("beach", folder / "inbox" / "1.jpg", 1)
+    new = render_scene("beach", folder / "inbox" / "1.jpg", 1)
     written = new.stat().st_mtime
-    assert changes(folder.parent, written + 0.5) == [], "it may still be being copied"
+    assert find_changes(folder.parent, written + 0.5) == [], "it may still be being copied"
     os.utime(new, (written - 60, written - 60))
     (change,) = (await ask(clients["viewer"], "POST", "scan")).json()
     assert change == {"provider_id": library["providers"][0]["id"], "folder_path": "/inbox", "files": 1}
