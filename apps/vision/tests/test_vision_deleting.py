@@ -15,7 +15,7 @@ from support import forkserver
 from vision import paths
 from vision.handlers import app, scan, sweep
 from vision.sample_video import render_video
-from vision.workspace import PREFIX, SETTLED_SECONDS, remove_abandoned, workspace
+from vision.workspace import GRACE_SECONDS, PREFIX, remove_abandoned, workspace
 
 MEDIA = ("poster.jpg", "0.jpg", "hls/index.m3u8", "hls/segment_00000.ts", "clips/c.mp4")
 HOLDER = """
@@ -124,7 +124,7 @@ def test_the_folder_of_a_killed_process_is_removed_and_that_of_a_running_one_sta
     with forkserver.start_python(["-c", HOLDER], stdout=subprocess.PIPE) as process:
         left = Path(process.stdout.readline().strip())
         assert left.parent.name.startswith(PREFIX)
-        long_ago = time.time() - 2 * SETTLED_SECONDS
+        long_ago = time.time() - 2 * GRACE_SECONDS
         os.utime(left.parent, (long_ago, long_ago))
         remove_abandoned()
         assert left.is_dir()

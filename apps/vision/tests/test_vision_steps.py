@@ -8,7 +8,7 @@ from PIL import Image, ImageDraw, ImageFont
 from posthouse.testing import drain
 from vision import paths
 from vision.handlers import app, ocr
-from vision.regions import regions_of
+from vision.regions import read_regions
 from vision.spans import Span, frame_spans
 
 
@@ -32,10 +32,10 @@ def test_frames_that_no_payload_names_are_found_in_the_storage(folder):
 def test_text_below_the_minimum_confidence_is_dropped(folder):
     span = Span(paths.frame(uuid4(), 0), 0, 500)
     folder.put(span.path, picture("Number one"))
-    (region,) = regions_of(span, ["eng"], 0.6)
+    (region,) = read_regions(span, ["eng"], 0.6)
     assert (region["text"], region["t_start"], region["t_end"]) == ("Number one", 0, 500)
     assert 0.6 <= region["confidence"] < 1
-    assert regions_of(span, ["eng"], 1.0) == []
+    assert read_regions(span, ["eng"], 1.0) == []
 
 
 async def test_frames_that_were_read_are_not_read_again(product, folder, monkeypatch):

@@ -10,7 +10,7 @@ from posthouse.testing import drain
 from vision import tesseract
 from vision.bench.scenes import write_video
 from vision.handlers import app
-from vision.ocr import UnknownLanguage, check_languages, language_of, read
+from vision.ocr import UnknownLanguage, check_languages, language_of, read_text
 
 FONT = Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf")
 TEXT = "Свежие лошади 4711"
@@ -32,7 +32,7 @@ def test_another_script_is_read_and_its_language_known(picture):
     buffer = BytesIO()
     picture.save(buffer, "PNG")
     check_languages(LANGUAGES)
-    (line,) = read(buffer.getvalue(), LANGUAGES, 0.6)
+    (line,) = read_text(buffer.getvalue(), LANGUAGES, 0.6)
     assert line.text == TEXT
     assert line.box.x == pytest.approx(22, abs=8)
     assert language_of(line.text, ["eng", "rus"]) == "rus"

@@ -17,30 +17,30 @@ class VideoNotFound(Exception):
     """The video does not exist in this team."""
 
 
-def begin(job: Job, video_id: UUID, path: str | None = None) -> dict[str, Any]:
+def begin_stage(job: Job, video_id: UUID, path: str | None = None) -> dict[str, Any]:
     """Mark the video as processing and return its row."""
-    return video_row(job, "video_begin", video_id, path)
+    return load_video(job, "video_begin", video_id, path)
 
 
-def video_row(job: Job, look: str, video_id: UUID, path: str | None) -> dict[str, Any]:
+def load_video(job: Job, statement: str, video_id: UUID, path: str | None) -> dict[str, Any]:
     """Return duration and options of a video of the job's team. Payloads are not trusted."""
     if path is not None and path != paths.original(video_id):
         raise VideoNotFound(f"{path} is not the original of video {video_id}")
 
-    def known(db: psycopg.Connection[Any]) -> dict[str, Any]:
-        row = db.execute(sql(look), {"video": video_id, "team": job.tenant}).fetchone()
+    def load(db: psycopg.Connection[Any]) -> dict[str, Any]:
+        row = db.execute(sql(statement), {"video": video_id, "team": job.tenant}).fetchone()
         if row is None:
             raise VideoNotFound(f"video {video_id} does not exist")
         return {"duration_ms": row[0], "options": row[1]}
 
-    return job.step_commit("video", known)  # type: ignore[no-any-return]
+    return job.step_commit("video", load)  # type: ignore[no-any-return]
 
 
 def run(db: psycopg.Connection[Any], name: str, parameters: dict[str, Any]) -> None:
     db.execute(sql(name), parameters)
 
 
-def percent_of(job: Job, total_ms: int | None) -> Callable[[float], Any]:
+def progress_callback(job: Job, total_ms: int | None) -> Callable[[float], Any]:
     return lambda done_ms: job.progress(min(100.0, 100 * done_ms / max(total_ms or 0, 1)))
 
 

@@ -28,7 +28,7 @@ PERMANENT_ERRORS = (
     *DENIED,
 )
 """Errors that a retry cannot fix."""
-ERRORS: dict[str, Any] = {"retry": RETRY, "fail_on": PERMANENT_ERRORS}
-PARTS = {**ERRORS, "timeout": "4h"}
-STAGE_OPTIONS = {**PARTS, "limits": [Limit(running=1, per="key")], "limit_by": "video_id"}
+JOB_OPTIONS: dict[str, Any] = {"retry": RETRY, "fail_on": PERMANENT_ERRORS}
+OCR_OPTIONS = {**JOB_OPTIONS, "timeout": "4h"}
+STAGE_OPTIONS = {**OCR_OPTIONS, "limits": [Limit(running=1, per="key")], "limit_by": "video_id"}
 """At most one running job of the kind per video."""

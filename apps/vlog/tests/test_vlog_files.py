@@ -153,7 +153,7 @@ async def test_abandoned_files_are_swept_and_used_ones_stay(studio, library, sho
     (uploads / ".crashed.part").touch()
     os.utime(uploads / ".crashed.part", (0, 0))
     os.utime(uploads / f".{made['id']}.part", (0, 0))
-    with Library(library.parent).building(video["slug"], "8") as used:
+    with Library(library.parent).build_output(video["slug"], "8") as used:
         await sweep.enqueue()
         await testing.drain(product.app)
         assert used.exists()

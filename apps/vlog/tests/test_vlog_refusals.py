@@ -10,7 +10,7 @@ import tarfile
 from posthouse import testing
 from vlog import hls_package
 from vlog.encoding import expected_segments
-from vlog.ladder import RUNGS, fitting, size_at
+from vlog.ladder import RUNGS, frame_size, select_rungs
 
 REFUSED = [
     ({"title": "x", "filename": "notes.txt"}, b"abc", 415),
@@ -131,14 +131,14 @@ async def hand_in(studio, note, manifest, files):
 
 
 def names(*given):
-    return [rung.name for rung in fitting(*given)]
+    return [rung.name for rung in select_rungs(*given)]
 
 
 def test_a_ladder_never_makes_a_picture_larger():
     assert names(["480p", "1080p", "720p"], 1280, 720) == ["720p", "480p"]
     assert names(["1080p", "720p"], 320, 240) == ["720p"]
-    assert size_at(RUNGS["720p"], 320, 240) == (320, 240)
-    assert size_at(RUNGS["480p"], 1920, 1080) == (854, 480)
+    assert frame_size(RUNGS["720p"], 320, 240) == (320, 240)
+    assert frame_size(RUNGS["480p"], 1920, 1080) == (854, 480)
     assert expected_segments(12.1) == 3
 
 
@@ -147,14 +147,14 @@ def test_a_ladder_goes_by_the_short_side_and_has_a_quality_at_source_size():
     assert names(everything, 1080, 1920)[0] == "1080p", (
         "a portrait video has as many lines as a landscape one"
     )
-    assert size_at(RUNGS["360p"], 1080, 1920) == (360, 640)
+    assert frame_size(RUNGS["360p"], 1080, 1920) == (360, 640)
     assert names(everything, 1600, 900)[:2] == ["source", "720p"]
-    source = fitting(everything, 1600, 900)[0]
+    source = select_rungs(everything, 1600, 900)[0]
     assert (source.lines, RUNGS["720p"].video_bits < source.video_bits < RUNGS["1080p"].video_bits) == (
         900,
         True,
     )
-    assert size_at(source, 1601, 901) == (1600, 900)
+    assert frame_size(source, 1601, 901) == (1600, 900)
     assert names(everything, 160, 90) == ["source"]
     assert names(everything, 7680, 4320)[:2] == ["source", "2160p"]
     assert names(everything, 1920, 1088)[0] == "1080p", "close enough"
