@@ -9,10 +9,10 @@ from uuid import UUID
 from fastapi import HTTPException, Path, Query
 
 from embeddings import model_routes
-from embeddings.bodies import NewJob, NewRule, NonEmptyText, RuleChange, row_or_error
 from embeddings.db import Row, fetch_all, fetch_one
 from embeddings.models import find_models
 from embeddings.providers import Rejected, embed
+from embeddings.requests import NewJob, NewRule, NonEmptyText, RuleChange, row_or_error
 from embeddings.store import near_rule, near_text
 from posthouse.server import Access, Permission, allow, api_router, app_pages
 

@@ -11,7 +11,7 @@ import { runWithToast } from "posthouse/components/toast.js"
 import { Figures, Jobs, Keywords, Speakers } from "./figures.js"
 import { Player } from "./player.js"
 import { placeAt, timed, Transcript } from "./transcript.js"
-import { file, route, stateOf } from "./words.js"
+import { file, route, stateOf } from "./calls.js"
 
 const LIVE = 1500
 const FORMATS = ["srt", "vtt", "json"]

@@ -4,7 +4,7 @@ import { duration, percent, plural } from "posthouse/format.js"
 import { html, useEffect } from "posthouse/preact.js"
 import { link } from "posthouse/router.js"
 import { AsyncContent, Card, StatTile } from "posthouse/components/display.js"
-import { route } from "./words.js"
+import { route } from "./calls.js"
 
 export function Figures({ figures }) {
   return html`

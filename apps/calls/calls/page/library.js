@@ -8,7 +8,7 @@ import { useSession } from "posthouse/session.js"
 import { AsyncContent, Button, EmptyState, Progress, Tag, Time } from "posthouse/components/display.js"
 import { showError } from "posthouse/components/toast.js"
 import { upload } from "posthouse/upload.js"
-import { clock, Marked, route, stateOf } from "./words.js"
+import { clock, Marked, route, stateOf } from "./calls.js"
 
 const LIVE = 1500
 

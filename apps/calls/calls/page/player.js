@@ -1,7 +1,7 @@
 // Plays the audio of a call. The lanes show when each speaker talks, and are the slider of the player.
 import { html, useEffect, useRef, useState } from "posthouse/preact.js"
 import { Button } from "posthouse/components/display.js"
-import { clock } from "./words.js"
+import { clock } from "./calls.js"
 
 const STEP = 5
 const SPEEDS = [1, 1.25, 1.5, 2]

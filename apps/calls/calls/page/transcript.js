@@ -1,7 +1,7 @@
 // The transcript, which follows the player: a click on a word or on a time plays from there.
 import { percent } from "posthouse/format.js"
 import { html, useEffect, useRef } from "posthouse/preact.js"
-import { clock, matches, queryWords } from "./words.js"
+import { clock, matches, queryWords } from "./calls.js"
 
 const UNSURE = 0.4
 

@@ -5,7 +5,7 @@ import { link } from "posthouse/router.js"
 import { Search } from "posthouse/search.js"
 import { AsyncContent, Button, EmptyState, Progress, Time } from "posthouse/components/display.js"
 import { Uploads } from "./uploads.js"
-import { clock, Marked, media, route, stateOf } from "./words.js"
+import { clock, Marked, media, route, stateOf } from "./videos.js"
 
 const LIVE = 1500
 const PAGE = 100

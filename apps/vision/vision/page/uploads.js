@@ -5,7 +5,7 @@ import { useSession } from "posthouse/session.js"
 import { Button, Progress } from "posthouse/components/display.js"
 import { showError } from "posthouse/components/toast.js"
 import { upload } from "posthouse/upload.js"
-import { languageName, route } from "./words.js"
+import { languageName, route } from "./videos.js"
 
 const TYPES = "video/*,.mkv,.ts"
 

@@ -9,7 +9,7 @@ import { Confirm, Dialog } from "posthouse/components/dialog.js"
 import { SelectField } from "posthouse/components/forms.js"
 import { runWithToast, showError, toast } from "posthouse/components/toast.js"
 import { Replace } from "./uploads.js"
-import { clock, Marked, media, route, stateOf } from "./words.js"
+import { clock, Marked, media, route, stateOf } from "./videos.js"
 
 const LIVE = 1500
 
