@@ -16,8 +16,8 @@ from uuid import UUID
 import posthouse
 from posthouse import Job
 from posthouse_media import probe
-from vision import options, paths, video_files
-from vision.db import sql
+from vision import options, paths, stages, video_files
+from vision.db import run, sql
 from vision.entities import extract_entities
 from vision.frame_sampler import sample_frames
 from vision.ocr import check_languages
@@ -25,10 +25,9 @@ from vision.options import ClipId, Fps, Languages, Milliseconds, ReadingOptions,
 from vision.pipeline_log import log_attempts
 from vision.publish import duration_result, publish_clip, publish_hls, publish_poster
 from vision.regions import publish_thumbs, read_regions
-from vision.rows import begin_stage, load_video, progress_callback, run, stage_options
 from vision.settings import default_team, min_age_seconds, ocr_batch, ocr_chunk
 from vision.spans import frame_spans, store_frames
-from vision.stages import JOB_OPTIONS, OCR_OPTIONS, RETRY, STAGE_OPTIONS
+from vision.stages import JOB_OPTIONS, OCR_OPTIONS, RETRY, STAGE_OPTIONS, stage_options
 from vision.storage import DENIED, opened_original, storage
 
 app = posthouse.App(schema=Path(__file__).with_name("schema.sql"), routes="vision.web")
@@ -54,11 +53,11 @@ scan.on_schedule("* * * * *", missed="skip", overlap="skip", label="Scan the sto
 @log_attempts
 def transcode(job: Job, video_id: UUID, s3_original_path: str) -> None:
     """Create an HLS stream and a poster image."""
-    reading_options = ReadingOptions(**begin_stage(job, video_id, s3_original_path)["options"])
+    reading_options = ReadingOptions(**stages.begin_stage(job, video_id, s3_original_path)["options"])
     with opened_original(s3_original_path) as original:
         info = probe(original)
         stated_ms = round(1000 * info.duration)
-        stream_ms = job.step("hls", publish_hls, original, video_id, progress_callback(job, stated_ms))
+        stream_ms = job.step("hls", publish_hls, original, video_id, stages.progress_callback(job, stated_ms))
         has_poster = job.step("poster", publish_poster, original, video_id, stream_ms)
     sampled = {"video_id": video_id, "s3_original_path": s3_original_path, **reading_options.sampling()}
     job.enqueue(sample, **sampled, options=stage_options(sample, video_id))
@@ -83,11 +82,11 @@ def sample(
     dedupe_threshold: Share = options.DEDUPE_THRESHOLD,
 ) -> None:
     """Extract the frames whose texts differ from those of the previous one."""
-    video = begin_stage(job, video_id, s3_original_path)
+    video = stages.begin_stage(job, video_id, s3_original_path)
     reading = {"video_id": video_id, **ReadingOptions(**video["options"]).recognition()}
     with opened_original(s3_original_path) as original:
         frames = sample_frames(original, target_fps, dedupe_threshold)
-        kept, sampled = store_frames(video_id, frames, progress_callback(job, video["duration_ms"]))
+        kept, sampled = store_frames(video_id, frames, stages.progress_callback(job, video["duration_ms"]))
     chunks = {first: kept[first : first + ocr_chunk()] for first in range(0, len(kept), ocr_chunk())}
     parts = [
         job.enqueue(ocr, **reading, frame_paths=chunk, options=stage_options(ocr, video_id, first))
@@ -111,7 +110,7 @@ def ocr(
 ) -> dict[str, int]:
     """Read the text in the frames, in batches. Completed batches are kept across attempts."""
     check_languages(languages)
-    video = begin_stage(job, video_id)
+    video = stages.begin_stage(job, video_id)
     spans = frame_spans(video_id, frame_paths, video["duration_ms"] or 0)
     size = job.step("batch", ocr_batch)  # fixed for all attempts, because step names depend on it
     done = set(job.steps_done())
@@ -131,7 +130,7 @@ def ocr(
 @log_attempts
 def segment_index(job: Job, video_id: UUID) -> None:
     """Merge consecutive segments with the same text, extract entities and add them to the search index."""
-    begin_stage(job, video_id)
+    stages.begin_stage(job, video_id)
     video = {"video": video_id}
     frames = job.step_commit("frames", lambda db: db.execute(sql("segment_starts"), video).fetchall())
     publish_thumbs(video_id, [start for (start,) in frames])
@@ -160,11 +159,11 @@ def clip_generate(
     padding_ms: Milliseconds = options.PADDING_MS,
 ) -> None:
     """Cut a clip out of the original, with padding. An existing clip is kept."""
-    load_video(job, "video_get", video_id, s3_original_path)
+    stages.load_video(job, "video_get", video_id, s3_original_path)
     path = paths.clip(video_id, clip_id)
     if not storage().exists(path):
         with opened_original(s3_original_path) as original:
-            on_progress = progress_callback(job, t_end - t_start + 2 * padding_ms)
+            on_progress = stages.progress_callback(job, t_end - t_start + 2 * padding_ms)
             publish_clip(original, path, (t_start, t_end), padding_ms, on_progress)
     clip = {"video": video_id, "clip": clip_id, "team": job.tenant, "path": path}
     with job.commit() as db:

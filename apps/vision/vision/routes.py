@@ -31,8 +31,8 @@ from vision.requests import (
     get_video_or_404,
     reject_empty,
 )
-from vision.rows import stage_options
 from vision.settings import max_upload_bytes
+from vision.stages import stage_options
 from vision.storage import NotStored, storage
 
 UPLOAD_LIFE = timedelta(hours=24)

@@ -8,8 +8,7 @@ from uuid import UUID
 
 from posthouse import Job
 from vision import paths
-from vision.db import sql
-from vision.rows import run
+from vision.db import run, sql
 from vision.storage import storage
 
 ORPHAN_AGE = timedelta(days=1)

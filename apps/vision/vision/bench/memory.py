@@ -23,7 +23,7 @@ from vision.bench.scenes import SIZES, moving_footage, write_video
 from vision.db import sql
 from vision.handlers import app, sample
 from vision.options import ReadingOptions
-from vision.rows import stage_options
+from vision.stages import stage_options
 
 TEAM = "bench"
 POLL_SECONDS = 1
