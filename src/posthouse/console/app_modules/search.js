@@ -3,17 +3,17 @@ import { html, useEffect, useState } from "posthouse/preact.js"
 import { setQuery } from "posthouse/router.js"
 import { Button } from "posthouse/components/display.js"
 
-/** `asked`: the text in the address. `what`: the label of the field; `hint`: its placeholder, by default the same. */
-export function Search({ asked, what, hint = what, ...attributes }) {
-  const [text, setText] = useState(asked)
-  useEffect(() => setText(asked), [asked])
+/** `value`: the text in the address. `label`: the label of the field; `hint`: its placeholder, by default the same. */
+export function Search({ value, label, hint = label, ...attributes }) {
+  const [text, setText] = useState(value)
+  useEffect(() => setText(value), [value])
   const submit = (event) => {
     event.preventDefault()
     setQuery({ q: text.trim() })
   }
   return html`
     <form role="search" onSubmit=${submit} ...${attributes}>
-      <input type="search" data-filter aria-label=${what} placeholder=${hint}
+      <input type="search" data-filter aria-label=${label} placeholder=${hint}
         value=${text} onInput=${(event) => { setText(event.target.value); if (!event.target.value) setQuery({ q: "" }) }} />
       <${Button} type="submit" icon="search" label="Search" />
     </form>`
