@@ -44,7 +44,7 @@ def recording(script, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def sounds(recording, tmp_path_factory):
+def audio_files(recording, tmp_path_factory):
     """The recording as the stages make it: (flac, ogg)."""
     folder = tmp_path_factory.mktemp("sounds")
     with convert_to_flac(recording) as flac, convert_to_opus(flac) as ogg:
@@ -52,13 +52,13 @@ def sounds(recording, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def recognized_call(sounds):
+def recognized_call(audio_files):
     """What the local recognizer answers about the recording."""
-    return json.dumps(whisper.recognize(sounds[1], "an operation", lambda _: None)).encode()
+    return json.dumps(whisper.recognize(audio_files[1], "an operation", lambda _: None)).encode()
 
 
 @pytest.fixture
-def chosen(monkeypatch):
+def set_env(monkeypatch):
     """Settings for this process and the workers that it starts."""
 
     def choose(**settings):
@@ -72,8 +72,8 @@ def chosen(monkeypatch):
 
 
 @pytest.fixture
-def folder(chosen, tmp_path):
-    return chosen(STORAGE_URL=(tmp_path / "a storage").as_uri(), POLL_INTERVAL_MS=200)
+def folder(set_env, tmp_path):
+    return set_env(STORAGE_URL=(tmp_path / "a storage").as_uri(), POLL_INTERVAL_MS=200)
 
 
 @pytest.fixture(scope="session")
@@ -87,11 +87,11 @@ def s3():
 
 
 @pytest.fixture
-def bucket(chosen, s3):
+def bucket(set_env, s3):
     name, region = f"bucket-{uuid4().hex[:8]}", "us-east-1"
     keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
     boto3.client("s3", endpoint_url=s3, region_name=region, **keys).create_bucket(Bucket=name)
-    return chosen(
+    return set_env(
         STORAGE_URL=f"s3://{name}/recordings",
         S3_ENDPOINT=s3,
         S3_REGION=region,
@@ -101,10 +101,10 @@ def bucket(chosen, s3):
 
 
 @pytest.fixture
-def cloud(bucket, chosen):
+def cloud(bucket, set_env):
     """The cloud's recognizer, and settings that lead there."""
     with FakeSpeechKit(KEY) as running:
-        chosen(
+        set_env(
             PROVIDER="speechkit",
             SPEECHKIT_URL=running.url,
             SPEECHKIT_OPERATIONS_URL=running.url,
@@ -115,7 +115,7 @@ def cloud(bucket, chosen):
 
 
 @pytest.fixture
-def finish(product):
+def finish(running_app):
     """Runs jobs in this process until none is queued or running; polls that snooze come again. The recognizer
     has answered already: it would keep the threads of this process from running.
     """
@@ -124,14 +124,14 @@ def finish(product):
         if answer is not None:
             storage().put(paths.recognized(UUID(call_id)), answer)
         active = ("queued", "running")
-        while any(status in active for _, status in product.statuses()):
-            await drain(product.app)
+        while any(status in active for _, status in running_app.statuses()):
+            await drain(running_app.app)
 
     return run
 
 
 @pytest.fixture
-def send(recording):
+def upload_call(recording):
     """Uploads a recording; returns the id of its call."""
 
     async def upload(client, content=recording, title="A call"):

@@ -16,8 +16,8 @@ def made(target, *options):
     return target
 
 
-def test_two_channels_stay_two_at_sixteen_thousand_samples(sounds, recording):
-    flac, ogg = sounds
+def test_two_channels_stay_two_at_sixteen_thousand_samples(audio_files, recording):
+    flac, ogg = audio_files
     with av.open(str(flac)) as container:
         assert (container.streams.audio[0].rate, container.streams.audio[0].codec_context.name) == (
             16_000,

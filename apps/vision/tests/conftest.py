@@ -49,7 +49,7 @@ def s3():
 
 
 @pytest.fixture
-def chosen_storage(monkeypatch):
+def set_storage(monkeypatch):
     """Chooses a storage for this process and the workers that it starts."""
 
     def choose(**settings):
@@ -63,22 +63,22 @@ def chosen_storage(monkeypatch):
 
 
 @pytest.fixture
-def folder(chosen_storage, tmp_path):
-    return chosen_storage(VISION_STORAGE_URL=(tmp_path / "a storage").as_uri())
+def folder(set_storage, tmp_path):
+    return set_storage(VISION_STORAGE_URL=(tmp_path / "a storage").as_uri())
 
 
 @pytest.fixture
-def bucket(chosen_storage, s3):
+def bucket(set_storage, s3):
     """A bucket of its own, of which a part is used."""
     name = f"bucket-{uuid4().hex[:8]}"
     boto3.client(
         "s3", endpoint_url=s3, region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
     ).create_bucket(Bucket=name)
-    return chosen_storage(VISION_STORAGE_URL=f"s3://{name}/some/where", VISION_S3_ENDPOINT=s3, **KEYS)
+    return set_storage(VISION_STORAGE_URL=f"s3://{name}/some/where", VISION_S3_ENDPOINT=s3, **KEYS)
 
 
 @pytest.fixture
-def send(product, film):
+def send(running_app, film):
     """Registers a video and uploads it, which starts its processing; returns its id."""
 
     async def through(client, content=film, **new):
