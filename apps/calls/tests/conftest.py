@@ -1,17 +1,16 @@
 """Short calls with a known script, a storage in a folder or a bucket, and a stand-in for the cloud."""
 
 import json
-from uuid import UUID, uuid4
+from uuid import UUID
 
-import boto3
 import pytest
 from fake_speechkit import FakeSpeechKit
-from moto.server import ThreadedMotoServer
 
 from calls import paths, whisper
 from calls.audio import convert_to_flac, convert_to_opus
 from calls.sample_calls import AGENT, CUSTOMER, EspeakMissing, synthesize_call
 from calls.storage import storage
+from fixtures.s3 import S3_KEYS
 from posthouse.testing import drain
 
 KEY = "a key of the cloud"
@@ -76,28 +75,10 @@ def folder(set_env, tmp_path):
     return set_env(STORAGE_URL=(tmp_path / "a storage").as_uri(), POLL_INTERVAL_MS=200)
 
 
-@pytest.fixture(scope="session")
-def s3():
-    """An S3 server on loopback: its address."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
 @pytest.fixture
-def bucket(set_env, s3):
-    name, region = f"bucket-{uuid4().hex[:8]}", "us-east-1"
-    keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
-    boto3.client("s3", endpoint_url=s3, region_name=region, **keys).create_bucket(Bucket=name)
-    return set_env(
-        STORAGE_URL=f"s3://{name}/recordings",
-        S3_ENDPOINT=s3,
-        S3_REGION=region,
-        S3_ACCESS_KEY_ID="test",
-        S3_SECRET_ACCESS_KEY="test",
-    )
+def bucket(set_env, s3_url, bucket_name):
+    keys = {f"S3_{name.upper()}": value for name, value in S3_KEYS.items()}
+    return set_env(STORAGE_URL=f"s3://{bucket_name}/recordings", S3_ENDPOINT=s3_url, **keys)
 
 
 @pytest.fixture

@@ -102,12 +102,10 @@ async def test_a_handler_sees_that_it_is_canceled(process_worker, db, marker_fil
         pytest.param(
             "abort",
             ("Crashed", "its process was killed by SIGABRT (signal 6)", -6),
-            marker_file=pytest.mark.soak,
+            marks=pytest.mark.soak,
         ),
         ("kill", ("Crashed", "its process was killed by SIGKILL (signal 9): probably out of memory", -9)),
-        pytest.param(
-            "exit", ("Crashed", "its process ended with exit code 3", 3), marker_file=pytest.mark.soak
-        ),
+        pytest.param("exit", ("Crashed", "its process ended with exit code 3", 3), marks=pytest.mark.soak),
         ("fork", ("Crashed", "its process ended with exit code 4", 4)),
         ("close", ("Crashed", "its process closed its connection with the worker", -9)),
         ("memory", ("Crashed", "its process ran out of memory: MemoryError", None)),
