@@ -6,15 +6,15 @@ import pytest
 
 
 @pytest.fixture
-def gate_turns(monkeypatch, pytestconfig):
+def turns(monkeypatch, pytestconfig):
     monkeypatch.syspath_prepend(str(pytestconfig.rootpath))
-    from bench.peers import gate_turns  # noqa: PLC0415 - not a package that tests import
+    from bench.peers import turns  # noqa: PLC0415 - not a package that tests import
 
-    return gate_turns
+    return turns
 
 
 @pytest.fixture
-def measured(gate_turns, monkeypatch):
+def measured(turns, monkeypatch):
     """The order of the measurements, which are made up: the second one of "broken" fails."""
     from bench.peers.measure import Drain  # noqa: PLC0415 - not a package that tests import
 
@@ -42,29 +42,29 @@ def measured(gate_turns, monkeypatch):
         def one_by_one(self):
             order.append(self.name)
             if self.name == "broken" and order.count("broken") == 2:
-                raise gate_turns.PeerError("its worker ended")
+                raise turns.PeerError("its worker ended")
             return 100.0 * len(order), [float(len(order))] * 100
 
     @contextmanager
     def own_database(_, name):
         yield name
 
-    monkeypatch.setattr(gate_turns, "Measurement", Measurement)
-    monkeypatch.setattr(gate_turns, "own_database", own_database)
+    monkeypatch.setattr(turns, "Measurement", Measurement)
+    monkeypatch.setattr(turns, "own_database", own_database)
     return order
 
 
-def peers(gate_turns, *names):
-    return [gate_turns.Peer(name=name, script="", unfinished_sql="") for name in names]
+def peers(turns, *names):
+    return [turns.Peer(name=name, script="", unfinished_sql="") for name in names]
 
 
-def test_each_round_measures_every_queue_once(gate_turns, measured):
-    gate_turns.measure_in_turns(peers(gate_turns, "one", "two"), "", 20_000)
+def test_each_round_measures_every_queue_once(turns, measured):
+    turns.measure_in_turns(peers(turns, "one", "two"), "", 20_000)
     assert measured == ["one setup", "one", "two setup", "two", *["one", "two"] * 4]
 
 
-def test_the_median_round_counts(gate_turns, measured):
-    found = gate_turns.measure_in_turns(peers(gate_turns, "one"), "", 20_000)["one"]
+def test_the_median_round_counts(turns, measured):
+    found = turns.measure_in_turns(peers(turns, "one"), "", 20_000)["one"]
     assert found["version"] == "1.0"
     assert found["enqueue_one"] == 400
     assert found["enqueue_one_rounds"] == [200, 300, 400, 500, 600]
@@ -75,12 +75,12 @@ def test_the_median_round_counts(gate_turns, measured):
     assert found["enqueue_to_start_ms"] == {"p50": 4.0, "p95": 4.0, "p99": 4.0}
 
 
-def test_a_queue_that_fails_stops_no_other(gate_turns, measured):
-    found = gate_turns.measure_in_turns(peers(gate_turns, "broken", "one"), "", 20_000)
+def test_a_queue_that_fails_stops_no_other(turns, measured):
+    found = turns.measure_in_turns(peers(turns, "broken", "one"), "", 20_000)
     assert found["broken"] == {"error": "PeerError: its worker ended"}
     assert found["one"]["enqueue_one_rounds"] == [400, 600, 700, 800, 900]
 
 
-def test_a_check_of_the_benchmark_takes_one_round(gate_turns, measured):
-    gate_turns.measure_in_turns(peers(gate_turns, "one", "two"), "", 300)
+def test_a_check_of_the_benchmark_takes_one_round(turns, measured):
+    turns.measure_in_turns(peers(turns, "one", "two"), "", 300)
     assert measured == ["one setup", "one", "two setup", "two"]
