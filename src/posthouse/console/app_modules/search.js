@@ -1,12 +1,12 @@
 // The search field of a page: it sets `q` in the address when it is submitted or emptied.
-import { html, useEffect, useState } from "posthouse/preact.js"
+import { html, useLayoutEffect, useState } from "posthouse/preact.js"
 import { setQuery } from "posthouse/router.js"
 import { Button } from "posthouse/components/display.js"
 
 /** `value`: the text in the address. `label`: the label of the field; `hint`: its placeholder, by default the same. */
 export function Search({ value, label, hint = label, ...attributes }) {
   const [text, setText] = useState(value)
-  useEffect(() => setText(value), [value])
+  useLayoutEffect(() => setText(value), [value]) // before the user can type: a later effect would undo it
   const submit = (event) => {
     event.preventDefault()
     setQuery({ q: text.trim() })
