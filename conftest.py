@@ -5,6 +5,7 @@ pytest_plugins = [
     "fixtures.cli",
     "fixtures.database",
     "fixtures.redis",
+    "fixtures.s3",
     "fixtures.services",
     "fixtures.shop_package",
 ]

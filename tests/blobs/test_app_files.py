@@ -4,40 +4,20 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime, timedelta
-from uuid import uuid4
 
-import boto3
 import httpx
 import pytest
-from moto.server import ThreadedMotoServer
 
+from fixtures.s3 import S3_KEYS
 from posthouse.blobs import NotStored, Storage, open_storage
 from posthouse.errors import ConfigurationError
 
-KEYS = {"access_key_id": "test", "secret_access_key": "test", "region": "us-east-1"}
 DAY = timedelta(days=1)
 
 
-@pytest.fixture(scope="module")
-def s3_url():
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
 @pytest.fixture
-def bucket(s3_url):
-    name = f"bucket-{uuid4().hex[:8]}"
-    boto3.client(
-        "s3",
-        endpoint_url=s3_url,
-        region_name="us-east-1",
-        aws_access_key_id="test",
-        aws_secret_access_key="test",
-    ).create_bucket(Bucket=name)
-    return Storage(f"s3://{name}/some/where", endpoint=s3_url, **KEYS)
+def bucket(s3_url, bucket_name):
+    return Storage(f"s3://{bucket_name}/some/where", endpoint=s3_url, **S3_KEYS)
 
 
 @pytest.fixture

@@ -18,38 +18,38 @@ from posthouse.client.client import Handle
 from posthouse.errors import JobNotFound
 from posthouse.server.artifacts import Sweeper, Uploads
 from posthouse.storage.connections import ReconnectingConnection, tenant_transaction
-from support.remote import RemoteSite
+from support.remote import RemoteServer
 from support.workers import expire_lease_and_rescue
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def site(server, tmp_path_factory):
+async def remote_server(server, tmp_path_factory):
     with testing.database(server) as database:
         folder = tmp_path_factory.mktemp("artifacts")
-        async with RemoteSite.over(database, folder, max_artifact_bytes=4_000_000) as site:
-            yield site
+        async with RemoteServer.over(database, folder, max_artifact_bytes=4_000_000) as remote_server:
+            yield remote_server
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=["direct", "remote"])
-async def worker_site(site, request):
-    async with site.working(request.param, processes=True, process_slots=1, queues=[request.param]):
-        site.way = request.param
-        yield site
+async def worker_site(remote_server, request):
+    async with remote_server.working(request.param, processes=True, process_slots=1, queues=[request.param]):
+        remote_server.way = request.param
+        yield remote_server
 
 
 class Holder:
     """Holds a running job of a tenant, with a few HTTP calls."""
 
     @classmethod
-    async def of(cls, site, tenant="acme"):
+    async def of(cls, remote_server, tenant="acme"):
         self = cls()
-        self.site, queue = site, f"q-{uuid4().hex}"
-        self.http = site.http(await site.key())
+        self.remote_server, queue = remote_server, f"q-{uuid4().hex}"
+        self.http = remote_server.http(await remote_server.key())
         worker = {"worker_id": str(uuid4()), "queues": [queue]}
         assert (await self.http.post("register", json=worker)).status_code == 201
-        self.id = await site.enqueue("keeping", {}, queue=queue, tenant=tenant)
+        self.id = await remote_server.enqueue("keeping", {}, queue=queue, tenant=tenant)
         asked = {**worker, "kinds": ["keeping"], "lease_seconds": 600}
         self.token = (await self.http.post("jobs/claim", json=asked)).json()["token"]
         return self
@@ -109,12 +109,12 @@ async def test_a_job_is_given_a_file_in_the_transaction_that_enqueues_it(worker_
     assert (tmp_path / "got.bin").read_bytes() == source.read_bytes()
 
 
-async def test_a_file_is_given_to_queued_jobs_of_ones_own_only(site, tmp_path):
+async def test_a_file_is_given_to_queued_jobs_of_ones_own_only(remote_server, tmp_path):
     (tmp_path / "source.bin").write_bytes(b"abc")
-    ended = Handle(site.enqueuer, (await Holder.of(site)).id, "created")
-    foreign = await site.enqueuer.enqueue("reading", {"into": ""}, tenant="globex", queue="unserved")
-    own = await site.enqueuer.enqueue("reading", {"into": ""}, tenant="acme", queue="unserved")
-    async with await psycopg.AsyncConnection.connect(site.database) as connection:
+    ended = Handle(remote_server.enqueuer, (await Holder.of(remote_server)).id, "created")
+    foreign = await remote_server.enqueuer.enqueue("reading", {"into": ""}, tenant="globex", queue="unserved")
+    own = await remote_server.enqueuer.enqueue("reading", {"into": ""}, tenant="acme", queue="unserved")
+    async with await psycopg.AsyncConnection.connect(remote_server.database) as connection:
         async with tenant_transaction(connection, "acme", seconds=10):
             await own.attach(tmp_path / "source.bin", "a.bin", connection=connection)
             for handle in (ended, foreign):
@@ -124,9 +124,9 @@ async def test_a_file_is_given_to_queued_jobs_of_ones_own_only(site, tmp_path):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 await connection.execute("select posthouse.attach(%s)", (Jsonb(stolen),))
         await connection.rollback()
-    kept = site.db.execute("select count(*) from posthouse.artifacts where job_id = %s", (own.id,))
+    kept = remote_server.db.execute("select count(*) from posthouse.artifacts where job_id = %s", (own.id,))
     assert kept.fetchone() == (0,)
-    assert not (site.settings.data_dir / "artifacts" / str(foreign.id)).exists()
+    assert not (remote_server.settings.data_dir / "artifacts" / str(foreign.id)).exists()
 
 
 async def test_files_of_another_tenant_are_not_there(worker_site, tmp_path):
@@ -152,14 +152,14 @@ async def test_a_process_of_its_own_keeps_files_too(worker_site):
     assert row["result"]["size"] == 3
 
 
-async def test_tenants_list_and_fetch_all_or_a_range(site):
-    holder = await Holder.of(site)
+async def test_tenants_list_and_fetch_all_or_a_range(remote_server):
+    holder = await Holder.of(remote_server)
     data = bytes(range(256)) * 10
     answer = await holder.ask("PUT", "a/b ü.bin", data)
     assert answer.status_code == 201, answer.text
     await holder.ask("PUT", "empty", b"")
-    key = await site.key("tenant-viewer", tenant="acme")
-    base = f"{site.url}/api/v1/jobs/{holder.id}/artifacts"
+    key = await remote_server.key("tenant-viewer", tenant="acme")
+    base = f"{remote_server.url}/api/v1/jobs/{holder.id}/artifacts"
     async with httpx.AsyncClient(headers={"Authorization": f"Bearer {key}"}) as http:
         listed = (await http.get(base)).json()
         assert [(item["name"], item["size"]) for item in listed] == [("a/b ü.bin", 2560), ("empty", 0)]
@@ -176,8 +176,8 @@ async def test_tenants_list_and_fetch_all_or_a_range(site):
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-async def test_an_upload_goes_on_where_it_was_cut_off_and_appears_when_it_adds_up(site):
-    holder = await Holder.of(site)
+async def test_an_upload_goes_on_where_it_was_cut_off_and_appears_when_it_adds_up(remote_server):
+    holder = await Holder.of(remote_server)
     data = os.urandom(100_000)
     whole = hashlib.sha256(data).hexdigest()
     first = await holder.ask(
@@ -213,37 +213,39 @@ async def test_an_upload_goes_on_where_it_was_cut_off_and_appears_when_it_adds_u
         ("n" * 201, b"x", {}, 422),
     ],
 )
-async def test_what_cannot_be_kept_is_refused(site, name, data, headers, status):
-    holder = await Holder.of(site)
+async def test_what_cannot_be_kept_is_refused(remote_server, name, data, headers, status):
+    holder = await Holder.of(remote_server)
     answer = await holder.ask("PUT", name.replace("..", "%2E%2E").replace("//", "/%2F"), data, **headers)
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
-    listed = site.db.execute("select count(*) from posthouse.artifacts where job_id = %s", (holder.id,))
+    listed = remote_server.db.execute(
+        "select count(*) from posthouse.artifacts where job_id = %s", (holder.id,)
+    )
     assert listed.fetchone() == (0,)
 
 
-async def test_a_lost_lease_keeps_nothing(site):
-    holder = await Holder.of(site)
-    expire_lease_and_rescue(site.db, holder.id)
+async def test_a_lost_lease_keeps_nothing(remote_server):
+    holder = await Holder.of(remote_server)
+    expire_lease_and_rescue(remote_server.db, holder.id)
     for method in ("PUT", "HEAD", "GET"):
         answer = await holder.ask(method, "late", b"x" if method == "PUT" else b"")
         assert answer.status_code == 409
     assert answer.json()["code"] == "lease_lost"
 
 
-async def test_bytes_go_when_their_artifact_does(site):
-    holder = await Holder.of(site)
+async def test_bytes_go_when_their_artifact_does(remote_server):
+    holder = await Holder.of(remote_server)
     await holder.ask("PUT", "a", b"first")
     await holder.ask("PUT", "a", b"second")
     assert (await holder.ask("GET", "a")).content == b"second"
-    store = open_store(site.settings)
-    connection = ReconnectingConnection(site.database, "test")
-    sweeper = Sweeper(connection, store, Uploads(store, site.settings))
-    folder = site.settings.data_dir / "artifacts" / str(holder.id)
+    store = open_store(remote_server.settings)
+    connection = ReconnectingConnection(remote_server.database, "test")
+    sweeper = Sweeper(connection, store, Uploads(store, remote_server.settings))
+    folder = remote_server.settings.data_dir / "artifacts" / str(holder.id)
     assert len(list(folder.iterdir())) == 2
     await sweeper.run_once()
     assert [file.read_bytes() for file in folder.iterdir()] == [b"second"]
-    site.db.execute(
+    remote_server.db.execute(
         "select posthouse.delete_job_data(array[%s]::uuid[], '{}', '{}', '{}', '{}')", (holder.id,)
     )
     await sweeper.run_once()

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
-import subprocess
-import sys
 
 import httpx
 import pytest
@@ -13,30 +10,13 @@ import pytest
 from posthouse.blobs import open_store
 from posthouse.errors import ArtifactNotFound, ConfigurationError, StorageUnavailable
 from posthouse.settings import Settings
-from support.waiting import eventually_sync
 
 
 @pytest.fixture(scope="module")
-def s3():
-    """moto's server on a port of its own, with the keys that it takes; the address of it."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        eventually_sync(lambda: _made_bucket(address), what="an S3 server")
-        yield address
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _made_bucket(address):
-    try:
-        return httpx.put(f"{address}/bucket").status_code == 200
-    except httpx.TransportError:
-        return False
+def s3(s3_url):
+    """The URL of an S3 server with a bucket."""
+    httpx.put(f"{s3_url}/bucket").raise_for_status()
+    return s3_url
 
 
 @pytest.fixture(params=["folder", "bucket"])

@@ -20,7 +20,7 @@ def proxy(url):
         yield proxy
 
 
-class Threaded:
+class SyncClientThread:
     """A SyncClient that is called like a Client: each call runs in a thread."""
 
     def __init__(self, client):
@@ -45,7 +45,7 @@ async def make_client(request):
         settings = Settings(database_url=url, **settings)
         client = Client(settings=settings) if request.param == "async" else SyncClient(settings=settings)
         made.append(client)
-        return client if request.param == "async" else Threaded(client)
+        return client if request.param == "async" else SyncClientThread(client)
 
     yield make
     for client in made:

@@ -21,7 +21,7 @@ from posthouse.errors import DuplicateJob, InvalidJob, InvalidPayload
 from support.django_orm import django_database
 
 
-class Undo(Exception):
+class Rollback(Exception):
     """Raised in a transaction so that it is rolled back."""
 
 
@@ -238,10 +238,10 @@ def test_jobs_come_with_a_commit(sync_client, engine, url, connected):
 @pytest.mark.parametrize("connected", SYNC)
 def test_jobs_go_with_a_rollback(sync_client, engine, url, connected):
     before = engine.dump_tables()
-    with suppress(Undo), connected(url) as connection:
+    with suppress(Rollback), connected(url) as connection:
         sync_client.enqueue("one", connection=connection)
         sync_client.enqueue_many(JOBS, connection=connection)
-        raise Undo
+        raise Rollback
     assert engine.dump_tables() == before
 
 
@@ -259,11 +259,11 @@ async def test_jobs_come_with_an_async_commit(async_client, engine, url, connect
 @pytest.mark.parametrize("connected", ASYNC)
 async def test_jobs_go_with_an_async_rollback(async_client, engine, url, connected):
     before = engine.dump_tables()
-    with suppress(Undo):
+    with suppress(Rollback):
         async with connected(url) as connection:
             await async_client.enqueue("one", connection=connection)
             await async_client.enqueue_many(JOBS, connection=connection)
-            raise Undo
+            raise Rollback
     assert engine.dump_tables() == before
 
 
@@ -291,10 +291,10 @@ async def test_a_rejected_duplicate_leaves_the_callers_async_transaction_usable(
 
 @pytest.mark.parametrize("connected", SYNC)
 def test_what_the_engine_refuses_is_an_error_of_ours_on_any_connection(sync_client, engine, url, connected):
-    with suppress(Undo), connected(url) as connection:
+    with suppress(Rollback), connected(url) as connection:
         with pytest.raises(InvalidJob, match="does not exist"):
             sync_client.enqueue("task", depends_on=[uuid4()], connection=connection)
-        raise Undo
+        raise Rollback
     assert engine.count("jobs") == 0
 
 
@@ -302,11 +302,11 @@ def test_what_the_engine_refuses_is_an_error_of_ours_on_any_connection(sync_clie
 async def test_what_the_engine_refuses_is_an_error_of_ours_on_any_async_connection(
     async_client, engine, url, connected
 ):
-    with suppress(Undo):
+    with suppress(Rollback):
         async with connected(url) as connection:
             with pytest.raises(InvalidJob, match="does not exist"):
                 await async_client.enqueue("task", depends_on=[uuid4()], connection=connection)
-            raise Undo
+            raise Rollback
     assert engine.count("jobs") == 0
 
 

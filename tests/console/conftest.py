@@ -46,7 +46,7 @@ async def browser_context(console, browser):
 
 
 @pytest.fixture
-def look(console, browser, browser_context):
+def open_page(console, browser, browser_context):
     """Open a page of the console with a role: ``async with look("jobs", role="tenant-viewer") as page``.
     ``before``: handlers of requests by URL, as for Playwright's ``route``.
 
@@ -54,7 +54,7 @@ def look(console, browser, browser_context):
     """
 
     @asynccontextmanager
-    async def look(
+    async def open_page(
         path="",
         *,
         role="super-admin",
@@ -88,7 +88,7 @@ def look(console, browser, browser_context):
         unexpected = [text for text in complaints if not any(str(code) in text for code in refused)]
         assert unexpected == []
 
-    return look
+    return open_page
 
 
 async def close_page(page):

@@ -16,22 +16,22 @@ async def command(console, key, **fields):
     await console.api("POST", ADMIN, {"key": key, "arg_schema": schema, "command": {"argv": argv}, **fields})
 
 
-async def test_a_setting_is_changed_marked_and_cleared(look):
-    async with look("definitions/letters.lose") as page:
+async def test_a_setting_is_changed_marked_and_cleared(open_page):
+    async with open_page("definitions/demo.fail") as page:
         await page.get_by_role("link", name="Edit").click()
         await page.get_by_label("Attempts").fill("7")
         await page.get_by_role("button", name="Save").click()
         await expect(page.get_by_text("code default: 1")).to_be_visible()
         await page.get_by_role("link", name="Definitions", exact=True).last.click()
-        await expect(page.get_by_role("row").filter(has_text="letters.lose")).to_contain_text("1 overridden")
-        await page.get_by_role("link", name="letters.lose").click()
+        await expect(page.get_by_role("row").filter(has_text="demo.fail")).to_contain_text("1 overridden")
+        await page.get_by_role("link", name="demo.fail").click()
         await page.get_by_role("button", name="Reset Max attempts").click()
         await expect(page.get_by_text("code default: 1")).to_have_count(0)
 
 
-async def test_a_definition_changed_meanwhile_is_not_overwritten(look, console):
+async def test_a_definition_changed_meanwhile_is_not_overwritten(open_page, console):
     await command(console, "raced")
-    async with look("definitions/raced?edit=1", refused=[412]) as page:
+    async with open_page("definitions/raced?edit=1", refused=[412]) as page:
         await expect(page.get_by_label("Attempts")).to_have_value("3")
         await console.api("PATCH", f"{ADMIN}/raced", {"priority": 50})
         await page.get_by_label("Attempts").fill("9")
@@ -39,9 +39,9 @@ async def test_a_definition_changed_meanwhile_is_not_overwritten(look, console):
         await expect(page.get_by_role("alert")).to_contain_text("reload and try again")
 
 
-async def test_a_schema_is_tried_with_a_payload_while_it_is_written(look, console):
+async def test_a_schema_is_tried_with_a_payload_while_it_is_written(open_page, console):
     await command(console, "tried")
-    async with look("definitions/tried?edit=1") as page:
+    async with open_page("definitions/tried?edit=1") as page:
         schema = page.get_by_label("Payload schema")
         await schema.fill('{"type": "objekt"}')
         await expect(page.get_by_text("invalid JSON Schema").first).to_be_visible()
@@ -60,8 +60,8 @@ async def test_a_schema_is_tried_with_a_payload_while_it_is_written(look, consol
         )
 
 
-async def test_a_command_is_created_deactivated_and_removed(look):
-    async with look("definitions") as page:
+async def test_a_command_is_created_deactivated_and_removed(open_page):
+    async with open_page("definitions") as page:
         await page.get_by_role("link", name="New command").click()
         await page.get_by_label("Key").fill("say-hello")
         await page.get_by_label("Command").fill('{"argv": ["echo", ["{payload.name}"]]}')
@@ -76,12 +76,12 @@ async def test_a_command_is_created_deactivated_and_removed(look):
         await expect(page.get_by_role("button", name="Deactivate")).to_be_visible()
         await page.get_by_role("button", name="Delete").click()
         await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-        await expect(page.get_by_role("row").filter(has_text="letters.greet")).to_be_visible()
+        await expect(page.get_by_role("row").filter(has_text="demo.greet")).to_be_visible()
         await expect(page.get_by_role("row").filter(has_text="say-hello")).to_have_count(0)
 
 
-async def test_tenants_see_what_to_enqueue_and_change_nothing(look):
-    async with look("definitions/letters.greet", role="tenant-viewer", tenant="acme") as page:
+async def test_tenants_see_what_to_enqueue_and_change_nothing(open_page):
+    async with open_page("definitions/demo.greet", role="tenant-viewer", tenant="acme") as page:
         await page.get_by_label("times").fill("1.5")
         await expect(page.get_by_role("alert")).to_contain_text("times")
         for name in ("Edit", "Deactivate", "Enqueue"):
@@ -89,10 +89,10 @@ async def test_tenants_see_what_to_enqueue_and_change_nothing(look):
         await expect(page.get_by_role("link", name="Edit")).to_have_count(0)
 
 
-async def test_definitions_are_accessible_inert_and_fit_a_phone(look, console):
+async def test_definitions_are_accessible_inert_and_fit_a_phone(open_page, console):
     key = "shown.here"
     await command(console, key, description=INERT)
-    async with look(f"definitions?q={key}", width=390) as page:
+    async with open_page(f"definitions?q={key}", width=390) as page:
         await expect(page.get_by_role("row").filter(has_text=INERT)).to_be_visible()
         await page.get_by_role("link", name=key).click()
         await page.get_by_label("name required").fill(INERT)

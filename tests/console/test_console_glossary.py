@@ -20,9 +20,9 @@ def plain(text):
     return re.sub(r"\s*See \[[^]]*\]\([^)]*\)\.", "", text).replace("`", "").strip()
 
 
-async def test_labels_explain_their_term(look, console):
-    job = await console.enqueue("letters.greet", subject="parcel/1")
-    async with look(f"jobs/{job}") as page:
+async def test_labels_explain_their_term(open_page, console):
+    job = await console.enqueue("demo.greet", subject="parcel/1")
+    async with open_page(f"jobs/{job}") as page:
         await expect(page.get_by_title("A named group of jobs that workers choose to serve.")).to_have_text(
             "Queue"
         )

@@ -13,80 +13,82 @@ from support.waiting import WAIT_SECONDS
 EVIL = "<img src=x onerror=\"document.title='owned'\">"
 
 
-async def test_a_running_job_is_watched_to_its_end_and_nothing_moves(look, console):
-    job = await console.enqueue("letters.ride", {"gate": "watched"}, subject="mail to Vienna")
+async def test_a_running_job_is_watched_to_its_end_and_nothing_moves(open_page, console):
+    job = await console.enqueue("demo.wait", {"gate": "watched"}, subject="mail to Vienna")
     await console.until(job, "running")
-    async with look(f"jobs/{job}") as page:
+    async with open_page(f"jobs/{job}") as page:
         head = page.get_by_role("region", name="Job", exact=True)
-        await expect(head).to_contain_text("letters.ride")
+        await expect(head).to_contain_text("demo.wait")
         await expect(head.locator(".status")).to_have_text("running")
-        await expect(page.get_by_text("riding")).to_be_visible()
-        await expect(page.get_by_role("progressbar", name="Progress of mail")).to_have_attribute(
+        await expect(page.get_by_text("halfway")).to_be_visible()
+        await expect(page.get_by_role("progressbar", name="Progress of first half")).to_have_attribute(
             "aria-valuenow", "40"
         )
-        await expect(page.get_by_role("log")).to_contain_text("left the station")
+        await expect(page.get_by_role("log")).to_contain_text("started waiting")
         await expect(page.get_by_role("img", name="attempt 1 running")).to_be_visible()
         await expect(page.get_by_text("live", exact=True)).to_be_visible()
         log = page.get_by_role("heading", name="Log")
         before = (await log.bounding_box())["y"]
         console.gate("watched").set()
         await expect(head.locator(".status")).to_have_text("succeeded")
-        await expect(page.get_by_role("group", name="result")).to_contain_text('"arrived"')
-        await expect(page.get_by_role("log")).to_contain_text("arrived")
+        await expect(page.get_by_role("group", name="result")).to_contain_text('"done"')
+        await expect(page.get_by_role("log")).to_contain_text("done")
         await expect(page.get_by_role("img", name="attempt 1 succeeded")).to_be_visible()
         await expect(page.get_by_role("button", name="Retry", exact=True)).to_be_disabled()
         assert (await log.bounding_box())["y"] == before
-        assert "letters.ride" in await page.title()
+        assert "demo.wait" in await page.title()
 
 
-async def test_a_job_that_waits_says_why_and_who_is_before_it(look, console):
-    first = await console.enqueue("letters.toll", {"gate": "bar"})
+async def test_a_job_that_waits_says_why_and_who_is_before_it(open_page, console):
+    first = await console.enqueue("demo.limited", {"gate": "bar"})
     await console.until(first, "running")
-    second = await console.enqueue("letters.toll", {"gate": "bar"})
-    async with look(f"jobs/{second}") as page:
-        await expect(page.get_by_text("Limit 'toll' is full: 1 of 1 running", exact=True)).to_be_visible()
-        await expect(page.get_by_text("posthouse limits set toll")).to_be_visible()
+    second = await console.enqueue("demo.limited", {"gate": "bar"})
+    async with open_page(f"jobs/{second}") as page:
+        await expect(
+            page.get_by_text("Limit 'demo-limit' is full: 1 of 1 running", exact=True)
+        ).to_be_visible()
+        await expect(page.get_by_text("posthouse limits set demo-limit")).to_be_visible()
         await expect(page.get_by_role("img", name="limit,")).to_be_visible()
-        holder = page.get_by_role("list", name="Jobs using limit toll").get_by_role("link")
+        holder = page.get_by_role("list", name="Jobs using limit demo-limit").get_by_role("link")
         await holder.click()
         await expect(page).to_have_url(f"{console.url}/console/jobs/{first}")
-        await expect(page.get_by_text("letters.toll").first).to_be_visible()
+        await expect(page.get_by_text("demo.limited").first).to_be_visible()
         await page.go_back()
         await expect(page.get_by_role("heading", name="Why this job is waiting")).to_be_visible()
         console.gate("bar").set()
-        await expect(page.get_by_role("group", name="result")).to_have_text('"paid"')
+        await expect(page.get_by_role("group", name="result")).to_have_text('"done"')
         await expect(page.get_by_role("heading", name="Why this job is waiting")).to_have_count(0)
 
 
-async def test_a_failed_job_shows_its_error_first_and_its_attempts_side_by_side(look, console):
-    job = await console.enqueue("letters.ford", {"river": EVIL})
+async def test_a_failed_job_shows_its_error_first_and_its_attempts_side_by_side(open_page, console):
+    job = await console.enqueue("demo.two_failures", {"service": EVIL})
     await console.until(job, "dead_letter")
-    async with look(f"jobs/{job}") as page:
+    async with open_page(f"jobs/{job}") as page:
         await expect(page.get_by_role("heading", name="Dead letter after 2 attempts")).to_be_visible()
-        await expect(page.get_by_text(f"{EVIL} is too high").first).to_be_visible()
+        await expect(page.get_by_text(f"{EVIL} is down").first).to_be_visible()
         left = page.get_by_role("region", name="Attempt 1")
         right = page.get_by_role("region", name="Attempt 2")
         await expect(left).to_contain_text("TimeoutError")
-        await expect(left).to_contain_text("no ferry")
+        await expect(left).to_contain_text("no response")
         await expect(right).to_contain_text("ConnectionError")
         await right.get_by_text("Traceback console.py").click()
         await right.get_by_role("button", name="Copy traceback").click()
-        assert "in ford" in await page.evaluate("navigator.clipboard.readText()")
-        await expect(page.get_by_role("log")).to_contain_text(f"the ferry over {EVIL}, try 2")
+        assert "in two_failures" in await page.evaluate("navigator.clipboard.readText()")
+        await expect(page.get_by_role("log")).to_contain_text(f"request to {EVIL}, try 2")
         await expect(page.get_by_role("group", name="payload")).to_contain_text("<img src=x")
         assert await page.locator("main img").count() == 0
-        assert await page.title() == "dead letter letters.ford · Posthouse"
+        assert await page.title() == "dead letter demo.two_failures · Posthouse"
 
 
-async def test_retry_and_cancel_tell_what_they_did_and_can_be_taken_back(look, console):
-    failed = await console.enqueue("letters.lose", {"letter": "a"})
+async def test_retry_and_cancel_tell_what_they_did_and_can_be_taken_back(open_page, console):
+    failed = await console.enqueue("demo.fail", {"item": "a"})
     await console.until(failed, "dead_letter")
-    later = await console.enqueue("letters.greet", delay_seconds=3600)
-    async with look(f"jobs/{failed}") as page:
+    later = await console.enqueue("demo.greet", delay_seconds=3600)
+    async with open_page(f"jobs/{failed}") as page:
         await page.get_by_role("button", name="Retry", exact=True).click()
         await expect(page.get_by_role("status")).to_contain_text("Retrying the job")
         await expect(page.get_by_text("run 2", exact=True)).to_be_visible()
-    async with look(f"jobs/{later}") as page:
+    async with open_page(f"jobs/{later}") as page:
         status = page.get_by_role("region", name="Job", exact=True).locator(".status")
         await page.get_by_role("button", name="Cancel", exact=True).click()
         await expect(status).to_have_text("canceled")
@@ -94,20 +96,20 @@ async def test_retry_and_cancel_tell_what_they_did_and_can_be_taken_back(look, c
         await expect(status).to_have_text("succeeded")
 
 
-async def test_a_running_job_is_asked_about_before_it_is_canceled(look, console):
-    job = await console.enqueue("letters.ride", {"gate": "never"})
+async def test_a_running_job_is_asked_about_before_it_is_canceled(open_page, console):
+    job = await console.enqueue("demo.wait", {"gate": "never"})
     await console.until(job, "running")
-    async with look(f"jobs/{job}") as page:
+    async with open_page(f"jobs/{job}") as page:
         await page.get_by_role("button", name="Cancel", exact=True).click()
         await page.get_by_role("button", name="Cancel job").click()
         status = page.get_by_role("region", name="Job", exact=True).locator(".status")
         await expect(status).to_have_text("canceled")
 
 
-async def test_it_runs_again_with_another_payload(look, console):
-    job = await console.enqueue("letters.greet", {"name": "Ada"})
+async def test_it_runs_again_with_another_payload(open_page, console):
+    job = await console.enqueue("demo.greet", {"name": "Ada"})
     await console.until(job, "succeeded")
-    async with look(f"jobs/{job}") as page:
+    async with open_page(f"jobs/{job}") as page:
         await page.get_by_role("button", name="Run again").click()
         await page.get_by_label("name").fill("Grace")
         await page.get_by_role("dialog").get_by_role("button", name="Enqueue").click()
@@ -115,10 +117,10 @@ async def test_it_runs_again_with_another_payload(look, console):
         assert job not in page.url
 
 
-async def test_copies_enqueue_the_same(look, console, monkeypatch):
-    job = await console.enqueue("letters.greet", {"name": "O'Neill $HOME", "times": 2}, subject="copies")
+async def test_copies_enqueue_the_same(open_page, console, monkeypatch):
+    job = await console.enqueue("demo.greet", {"name": "O'Neill $HOME", "times": 2}, subject="copies")
     await console.until(job, "succeeded")
-    async with look(f"jobs/{job}") as page:
+    async with open_page(f"jobs/{job}") as page:
         await page.get_by_role("button", name="Copy as curl").click()
         command = shlex.split(await page.evaluate("navigator.clipboard.readText()"))
         await page.get_by_role("button", name="Copy as Python").click()
@@ -135,47 +137,47 @@ async def test_copies_enqueue_the_same(look, console, monkeypatch):
         assert (found["result"], found["subject"]) == ("Hello O'Neill $HOME, Hello O'Neill $HOME", "copies")
 
 
-async def test_the_log_is_searched_followed_and_downloaded(look, console):
-    job = await console.enqueue("letters.tell", {"lines": 1200, "gate": "told"})
+async def test_the_log_is_searched_followed_and_downloaded(open_page, console):
+    job = await console.enqueue("demo.log", {"lines": 1200, "gate": "told"})
     await console.until(job, "running")
-    async with look(f"jobs/{job}") as page:
+    async with open_page(f"jobs/{job}") as page:
         log = page.get_by_role("log")
-        await expect(log).to_contain_text("milestone 1199")
+        await expect(log).to_contain_text("line 1199")
         follow = page.get_by_label("Follow")
         await expect(follow).to_be_checked()
         await log.evaluate("box => { box.scrollTop = 0 }")
         await expect(follow).not_to_be_checked()
         await page.get_by_role("button", name="Show earlier lines").click()
-        await expect(log).to_contain_text("milestone 0")
+        await expect(log).to_contain_text("line 0")
         await page.keyboard.press("/")
-        await page.keyboard.type("milestone 77")
+        await page.keyboard.type("line 77")
         await expect(page.get_by_text("11 of 1,200 lines")).to_be_visible()
         await expect(log.locator("mark")).to_have_count(11)
         await page.get_by_label("Search log").fill("")
         await follow.check()
         console.gate("told").set()
-        await expect(log.get_by_text("the last milestone")).to_be_in_viewport()
+        await expect(log.get_by_text("the last line")).to_be_in_viewport()
         async with page.expect_download() as download:
             await page.get_by_role("button", name="Download log").click()
         text = (await (await download.value).path()).read_text()
         assert text.count("\n") == 1201
         async with page.expect_download() as download:
-            await page.get_by_role("link", name="letters/ada.txt").click()
-        assert (await (await download.value).path()).read_text() == "Dear Ada"
+            await page.get_by_role("link", name="output/report.txt").click()
+        assert (await (await download.value).path()).read_text() == "report"
 
 
-async def test_the_runs_of_a_job_that_snoozes_are_one_row(look, console):
-    job = await console.enqueue("letters.knock", {"snoozes": 3})
+async def test_the_runs_of_a_job_that_snoozes_are_one_row(open_page, console):
+    job = await console.enqueue("demo.snooze", {"snoozes": 3})
     await console.until(job, "succeeded")
-    async with look(f"jobs/{job}") as page:
+    async with open_page(f"jobs/{job}") as page:
         timeline = page.get_by_role("group", name="Job timeline")
         await expect(timeline.get_by_role("button")).to_have_text(["Attempt 1, 3 snoozes"])
         await expect(timeline.get_by_role("img", name="snoozed")).to_have_count(6)  # runs, and waits between
 
 
-async def test_the_pipeline_is_a_graph_and_on_a_phone_a_list(look, console):
-    job = await console.enqueue("letters.relay")
-    async with look(f"jobs/{job}") as page:
+async def test_the_pipeline_is_a_graph_and_on_a_phone_a_list(open_page, console):
+    job = await console.enqueue("demo.chain")
+    async with open_page(f"jobs/{job}") as page:
         graph = graph_of(page)
         await expect(graph.get_by_role("link")).to_have_count(3)
         await expect(graph.get_by_text("succeeded")).to_have_count(3)
@@ -185,8 +187,8 @@ async def test_the_pipeline_is_a_graph_and_on_a_phone_a_list(look, console):
         timeline = page.get_by_role("group", name="Job timeline")
         await expect(timeline.get_by_role("link")).to_have_count(1)
         await graph.get_by_role("link").nth(2).click()
-        await expect(page.get_by_role("group", name="result")).to_have_text('"left station 3"')
-    async with look(f"jobs/{job}", width=390) as page:
+        await expect(page.get_by_role("group", name="result")).to_have_text('"finished step 3"')
+    async with open_page(f"jobs/{job}", width=390) as page:
         await expect(graph_of(page).get_by_role("link")).to_have_count(3)
         await expect(graph_of(page).locator("svg")).to_be_hidden()
         # Not at once: the parts of the page arrive one after the other. The page's policy forbids the eval of
@@ -200,27 +202,27 @@ def graph_of(page):
     return page.get_by_role("region", name="Pipeline graph")
 
 
-async def test_who_may_only_look_has_no_buttons(look, console):
-    job = await console.enqueue("letters.greet", tenant="default")
+async def test_who_may_only_look_has_no_buttons(open_page, console):
+    job = await console.enqueue("demo.greet", tenant="default")
     await console.until(job, "succeeded")
-    async with look(f"jobs/{job}", role="tenant-viewer", tenant="default") as page:
+    async with open_page(f"jobs/{job}", role="tenant-viewer", tenant="default") as page:
         await expect(page.get_by_role("group", name="result")).to_be_visible()
         for name in ("Retry", "Run again", "Cancel"):
             await expect(page.get_by_role("button", name=name)).to_have_count(0)
 
 
-async def test_a_job_that_is_not_there_is_a_clear_page(look):
-    async with look("jobs/01a1e45d-bbe7-7f21-b08a-6ef38a744c50", refused=[404]) as page:
+async def test_a_job_that_is_not_there_is_a_clear_page(open_page):
+    async with open_page("jobs/01a1e45d-bbe7-7f21-b08a-6ef38a744c50", refused=[404]) as page:
         await expect(page.get_by_role("heading", name="Job not found")).to_be_visible()
         await expect(page.get_by_role("link", name="All jobs")).to_be_visible()
 
 
-async def test_the_job_page_is_accessible(look, console):
-    failed = await console.enqueue("letters.ford", {"river": "the Elbe"})
-    running = await console.enqueue("letters.ride", {"gate": "axe"})
+async def test_the_job_page_is_accessible(open_page, console):
+    failed = await console.enqueue("demo.two_failures", {"service": "the Elbe"})
+    running = await console.enqueue("demo.wait", {"gate": "axe"})
     await console.until(failed, "dead_letter")
     await console.until(running, "running")
-    async with look(f"jobs/{failed}") as page:
+    async with open_page(f"jobs/{failed}") as page:
         for job in (failed, running):
             await page.goto(f"{console.url}/console/jobs/{job}")
             await expect(page.get_by_role("heading", name="Details")).to_be_visible()

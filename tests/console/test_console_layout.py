@@ -3,15 +3,15 @@
 from playwright.async_api import expect
 
 
-async def test_a_dialog_begins_in_its_first_field(look):
-    async with look("jobs") as page:
+async def test_a_dialog_begins_in_its_first_field(open_page):
+    async with open_page("jobs") as page:
         await page.get_by_role("button", name="Enqueue").click()
         await expect(page.get_by_role("dialog").get_by_label("Kind")).to_be_focused()
 
 
-async def test_a_dialog_never_begins_at_what_destroys(look, console):
-    await console.api("PUT", "/admin/limits/bridge", {"kinds": ["letters.greet"], "max_running": 1})
-    async with look("queues") as page:
+async def test_a_dialog_never_begins_at_what_destroys(open_page, console):
+    await console.api("PUT", "/admin/limits/bridge", {"kinds": ["demo.greet"], "max_running": 1})
+    async with open_page("queues") as page:
         await page.get_by_role("button", name="Delete bridge").click()
         await expect(page.get_by_role("dialog").get_by_role("button", name="Cancel")).to_be_focused()
         await page.keyboard.press("Enter")
@@ -19,12 +19,12 @@ async def test_a_dialog_never_begins_at_what_destroys(look, console):
         await expect(page.get_by_text("bridge", exact=True)).to_be_visible()
 
 
-async def test_row_actions_stay_visible_on_narrow_screens(look, console):
+async def test_row_actions_stay_visible_on_narrow_screens(open_page, console):
     await console.api(
         "POST", "/admin/tenants", {"id": "small", "label": "Carriers of the Long Northern Road"}
     )
     await console.until_triggered()
-    async with look("queues", width=720) as page:
+    async with open_page("queues", width=720) as page:
         await expect(page.get_by_role("button", name="Pause ").first).to_be_in_viewport(ratio=1)
         await page.goto("triggers")
         await expect(page.get_by_role("switch").first).to_be_in_viewport(ratio=1)
@@ -55,14 +55,14 @@ SET_FONT = """async (css) => {
 CUT = "(shown) => shown.scrollWidth > shown.clientWidth || shown.scrollHeight > shown.clientHeight"
 
 
-async def test_on_a_phone_the_names_of_pages_are_whole(look, console):
+async def test_on_a_phone_the_names_of_pages_are_whole(open_page, console):
     """In every font, and beside the choice of a tenant, which is shown as soon as there are two tenants."""
     tenants = [tenant["id"] for tenant in await console.api("GET", "/admin/tenants")]
     for tenant in {"phone", "phone-2"} - set(tenants):
         await console.api(
             "POST", "/admin/tenants", {"id": tenant, "label": "Carriers of the Long Southern Road"}
         )
-    async with look("jobs", width=390) as page:
+    async with open_page("jobs", width=390) as page:
         for path, name in PAGES.items():
             await page.goto(f"{console.url}/console/{path}")
             title = page.get_by_role("heading", name=name, level=1)
@@ -75,14 +75,14 @@ async def test_on_a_phone_the_names_of_pages_are_whole(look, console):
                 assert await page.evaluate("document.documentElement.scrollWidth") <= 390, (name, font)
 
 
-async def test_a_login_fits_on_a_phone(look):
-    async with look(role=None, width=390, refused=[401]) as page:
+async def test_a_login_fits_on_a_phone(open_page):
+    async with open_page(role=None, width=390, refused=[401]) as page:
         await expect(page.get_by_label("Key")).to_be_visible()
         assert await page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-async def test_commands_that_empty_pages_teach_fit_on_a_phone(look):
-    async with look(width=390) as page:
+async def test_commands_that_empty_pages_teach_fit_on_a_phone(open_page):
+    async with open_page(width=390) as page:
         for path in ("workers?show=keys", "failures?show=retries"):
             await page.goto(path)
             await expect(page.locator(".skeleton")).to_have_count(0)

@@ -10,8 +10,8 @@ from support.accessibility import accessibility_violations
 INERT = "<img src=x onerror=alert(1)>"
 
 
-async def test_a_tenant_is_created_changed_back_and_deleted(look):
-    async with look("operator/tenants") as page:
+async def test_a_tenant_is_created_changed_back_and_deleted(open_page):
+    async with open_page("operator/tenants") as page:
         await page.get_by_role("button", name="New tenant").click()
         await page.get_by_label("Id").fill("globex")
         await page.get_by_label("Label").fill(INERT)
@@ -30,10 +30,10 @@ async def test_a_tenant_is_created_changed_back_and_deleted(look):
         await expect(row).to_have_count(0)
 
 
-async def test_tenants_stand_side_by_side_and_one_is_looked_at_alone(look, console):
-    job = await console.enqueue("letters.ride", {"gate": "busy"}, tenant="busy")
+async def test_tenants_stand_side_by_side_and_one_is_looked_at_alone(open_page, console):
+    job = await console.enqueue("demo.wait", {"gate": "busy"}, tenant="busy")
     await console.until(job, "running")
-    async with look("operator/tenants") as page:
+    async with open_page("operator/tenants") as page:
         row = page.get_by_role("row").filter(has_text="busy")
         await expect(row.get_by_role("cell").nth(2)).to_have_text("1")
         await row.get_by_role("button", name="busy", exact=True).click()
@@ -42,8 +42,8 @@ async def test_tenants_stand_side_by_side_and_one_is_looked_at_alone(look, conso
     console.gate("busy").set()
 
 
-async def test_a_key_is_shown_once_works_and_is_revoked(look, console):
-    async with look("operator/keys") as page:
+async def test_a_key_is_shown_once_works_and_is_revoked(open_page, console):
+    async with open_page("operator/keys") as page:
         await page.get_by_role("button", name="New key").click()
         dialog = page.get_by_role("dialog")
         await dialog.get_by_label("Name").fill(f"shop {INERT}")
@@ -79,10 +79,10 @@ async def works(console, key):
     return answer.status_code == 202
 
 
-async def test_the_audit_is_filtered_and_shows_before_and_after(look, console):
+async def test_the_audit_is_filtered_and_shows_before_and_after(open_page, console):
     await console.api("POST", "/admin/tenants", {"id": "noted", "label": "old name"})
     await console.api("PATCH", "/admin/tenants/noted", {"label": INERT})
-    async with look("operator/audit") as page:
+    async with open_page("operator/audit") as page:
         await page.get_by_placeholder("Action").fill("tenant.label")
         await page.get_by_placeholder("Target").fill("noted")
         entries = page.get_by_role("list", name="Audit log").get_by_role("listitem")
@@ -95,10 +95,10 @@ async def test_the_audit_is_filtered_and_shows_before_and_after(look, console):
         assert await page.locator("img").count() == 0
 
 
-async def test_the_doctor_settings_retention_and_alerts(look, console):
-    job = await console.enqueue("letters.lose", {"letter": INERT}, tenant="unlucky")
+async def test_the_doctor_settings_retention_and_alerts(open_page, console):
+    job = await console.enqueue("demo.fail", {"item": INERT}, tenant="unlucky")
     await console.until(job, "dead_letter")
-    async with look("operator") as page:
+    async with open_page("operator") as page:
         await page.get_by_role("link", name="Doctor").click()
         await expect(page.get_by_text("passed check")).to_be_visible()
         await page.get_by_role("link", name="Settings").click()
@@ -111,8 +111,10 @@ async def test_the_doctor_settings_retention_and_alerts(look, console):
         await expect(page.get_by_role("row").filter(has_text="unlucky").first).to_be_visible()
 
 
-async def test_a_tenant_admin_sees_only_its_own_keys_and_audit_entries_and_a_viewer_neither(look, console):
-    async with look("operator", role="tenant-admin", tenant="owned") as page:
+async def test_a_tenant_admin_sees_only_its_own_keys_and_audit_entries_and_a_viewer_neither(
+    open_page, console
+):
+    async with open_page("operator", role="tenant-admin", tenant="owned") as page:
         tabs = page.get_by_role("navigation", name="Operator")
         await expect(tabs.get_by_role("link")).to_have_text(["Keys", "Audit log", "Alerts"])
         await page.get_by_role("button", name="New key").click()
@@ -122,15 +124,15 @@ async def test_a_tenant_admin_sees_only_its_own_keys_and_audit_entries_and_a_vie
         assert "super admin" not in roles
         await page.keyboard.press("Escape")
         await expect(dialog).to_have_count(0)
-    async with look("", role="tenant-viewer", tenant="owned") as page:
+    async with open_page("", role="tenant-viewer", tenant="owned") as page:
         await expect(page.get_by_role("link", name="Overview")).to_be_visible()
         await expect(page.get_by_role("link", name="Operator")).to_have_count(0)
 
 
-async def test_the_operators_page_is_accessible_and_fits_a_phone(look, console):
+async def test_the_operators_page_is_accessible_and_fits_a_phone(open_page, console):
     """On few rows: they are all of one form, and the check takes seconds for hundreds."""
     await console.api("POST", "/admin/tenants", {"id": "checked", "label": "Checked"})
-    async with look("operator/audit?target=checked", width=390) as page:
+    async with open_page("operator/audit?target=checked", width=390) as page:
         await expect(page.get_by_role("list", name="Audit log")).to_be_visible()
         assert await accessibility_violations(page) == []
         for tab in ("Tenants", "Keys", "Doctor", "Settings"):

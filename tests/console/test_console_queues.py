@@ -13,22 +13,22 @@ def limit(page, name):
     return page.get_by_role("article", name=f"Limit {name}", exact=True)
 
 
-async def test_a_queue_is_paused_fills_up_and_goes_on(look, console):
-    async with look("queues") as page:
-        await page.get_by_role("button", name="Pause stamps").click()
-        await expect(row(page, "stamps")).to_contain_text("paused")
-        await expect(row(page, "stamps")).to_contain_text("by key:")
-        job_id = await console.enqueue("letters.stamp")
-        await expect(row(page, "stamps").locator("[data-label=Ready]")).to_have_text("1")
+async def test_a_queue_is_paused_fills_up_and_goes_on(open_page, console):
+    async with open_page("queues") as page:
+        await page.get_by_role("button", name="Pause other").click()
+        await expect(row(page, "other")).to_contain_text("paused")
+        await expect(row(page, "other")).to_contain_text("by key:")
+        job_id = await console.enqueue("demo.own_queue")
+        await expect(row(page, "other").locator("[data-label=Ready]")).to_have_text("1")
         await page.get_by_role("button", name="Undo").click()
         await console.until(job_id, "succeeded")
-        await expect(row(page, "stamps").locator("[data-label=Ready]")).to_have_text("0")
-        await expect(page.get_by_role("button", name="Pause stamps")).to_be_visible()
+        await expect(row(page, "other").locator("[data-label=Ready]")).to_have_text("0")
+        await expect(page.get_by_role("button", name="Pause other")).to_be_visible()
 
 
-async def test_a_limit_is_edited_in_place_and_taken_back(look, console):
-    await console.api("PUT", "/admin/limits/horses", {"kinds": ["letters.ride"], "max_running": 5})
-    async with look("queues") as page:
+async def test_a_limit_is_edited_in_place_and_taken_back(open_page, console):
+    await console.api("PUT", "/admin/limits/horses", {"kinds": ["demo.wait"], "max_running": 5})
+    async with open_page("queues") as page:
         shown = limit(page, "horses")
         await expect(shown).to_contain_text("0 of 5")
         await shown.get_by_role("button", name="Edit").click()
@@ -42,8 +42,8 @@ async def test_a_limit_is_edited_in_place_and_taken_back(look, console):
         assert (await console.api("GET", "/admin/limits/horses"))["limit"]["rate"] is None
 
 
-async def test_what_the_api_refuses_is_said_in_the_form(look):
-    async with look("queues", refused=[422]) as page:
+async def test_what_the_api_refuses_is_said_in_the_form(open_page):
+    async with open_page("queues", refused=[422]) as page:
         await page.get_by_role("button", name="New limit").click()
         form = page.get_by_role("form", name="New limit")
         await form.get_by_label("Name").fill("nothing")
@@ -51,8 +51,8 @@ async def test_what_the_api_refuses_is_said_in_the_form(look):
         await expect(form.get_by_role("alert")).to_be_visible()
 
 
-async def test_a_limit_is_made_and_deleted_and_brought_back(look, console):
-    async with look("queues") as page:
+async def test_a_limit_is_made_and_deleted_and_brought_back(open_page, console):
+    async with open_page("queues") as page:
         await page.get_by_role("button", name="New limit").click()
         form = page.get_by_role("form", name="New limit")
         await form.get_by_label("Name").fill("coaches")
@@ -72,13 +72,13 @@ async def test_a_limit_is_made_and_deleted_and_brought_back(look, console):
         await expect(limit(page, "coaches")).to_contain_text("each tenant")
 
 
-async def test_a_limit_shows_whose_slots_are_full(look, console):
+async def test_a_limit_shows_whose_slots_are_full(open_page, console):
     await console.api(
-        "PUT", "/admin/limits/saddles", {"kinds": ["letters.ride"], "per": "tenant", "max_running": 1}
+        "PUT", "/admin/limits/saddles", {"kinds": ["demo.wait"], "per": "tenant", "max_running": 1}
     )
-    job_id = await console.enqueue("letters.ride", {"gate": "saddle"}, tenant="jockey")
+    job_id = await console.enqueue("demo.wait", {"gate": "saddle"}, tenant="jockey")
     await console.until(job_id, "running")
-    async with look("queues") as page:
+    async with open_page("queues") as page:
         await limit(page, "saddles").get_by_role("button", name="1 tenant").click()
         assert "limit=saddles" in page.url
         await expect(limit(page, "saddles").get_by_role("row").filter(has_text="jockey")).to_contain_text(
@@ -89,25 +89,25 @@ async def test_a_limit_shows_whose_slots_are_full(look, console):
     await console.api("DELETE", "/admin/limits/saddles")
 
 
-async def test_viewers_see_depth_and_no_buttons(look, console):
-    async with look("queues", role="tenant-viewer", tenant="passenger") as page:
-        await expect(row(page, "stamps")).to_be_visible()
+async def test_viewers_see_depth_and_no_buttons(open_page, console):
+    async with open_page("queues", role="tenant-viewer", tenant="passenger") as page:
+        await expect(row(page, "other")).to_be_visible()
         assert await page.get_by_role("button", name="Pause").count() == 0
         assert await page.get_by_role("heading", name="Limits", exact=True).count() == 0
 
 
-async def test_names_of_queues_and_limits_are_text(look, console):
-    await console.enqueue("letters.greet", queue=MARKUP, delay_seconds=3600)
+async def test_names_of_queues_and_limits_are_text(open_page, console):
+    await console.enqueue("demo.greet", queue=MARKUP, delay_seconds=3600)
     await console.api("PUT", "/admin/limits/inert", {"kinds": [MARKUP], "max_running": 1})
-    async with look("queues") as page:
+    async with open_page("queues") as page:
         await expect(row(page, MARKUP)).to_be_visible()
         await expect(limit(page, "inert")).to_contain_text(MARKUP)
         assert not await has_markup(page)
 
 
-async def test_the_queues_and_limits_pages_are_accessible(look, console):
+async def test_the_queues_and_limits_pages_are_accessible(open_page, console):
     await console.api("PUT", "/admin/limits/open", {"rate": 5, "burst": 10, "per": "tenant"})
-    async with look("queues") as page:
+    async with open_page("queues") as page:
         await limit(page, "open").get_by_role("button", name="Edit").click()
         await expect(page.get_by_label("Max running")).to_be_focused()
         assert await accessibility_violations(page) == []

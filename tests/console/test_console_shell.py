@@ -9,8 +9,8 @@ from playwright.async_api import expect
 from posthouse.console.assets import assets
 
 
-async def test_a_key_opens_it_and_logging_out_closes_it(look, console):
-    async with look(role=None, refused=[401]) as page:
+async def test_a_key_opens_it_and_logging_out_closes_it(open_page, console):
+    async with open_page(role=None, refused=[401]) as page:
         await page.get_by_label("Key").fill("wrong")
         await page.get_by_role("button", name="Log in").click()
         await expect(page.get_by_role("alert")).to_contain_text("unknown, expired or revoked")
@@ -21,12 +21,12 @@ async def test_a_key_opens_it_and_logging_out_closes_it(look, console):
         await expect(page.get_by_label("Key")).to_be_visible()
 
 
-async def test_the_address_that_up_prints_logs_in_once(look, console):
+async def test_the_address_that_up_prints_logs_in_once(open_page, console):
     ticket = console.console_address().partition("/console/")[2]
-    async with look(ticket, role=None, refused=[401]) as page:
+    async with open_page(ticket, role=None, refused=[401]) as page:
         await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
         assert "ticket" not in page.url
-    async with look(ticket, role=None, refused=[401]) as page:
+    async with open_page(ticket, role=None, refused=[401]) as page:
         await expect(page.get_by_label("Key")).to_be_visible()
 
 
@@ -57,14 +57,14 @@ def test_all_of_it_is_at_most_150_kilobytes():
     assert sum(len(gzip.compress(assets().find(path).content)) for path in paths) <= 150_000
 
 
-async def test_on_an_unknown_page_no_entry_of_the_navigation_is_current(look):
+async def test_on_an_unknown_page_no_entry_of_the_navigation_is_current(open_page):
     async def with_applications(route):
         answer = await route.fetch()
         listed = 'data-apps="[[&quot;Applications&quot;, &quot;/apps/&quot;]]"'
         body = re.sub(r'data-apps="[^"]*"', listed, await answer.text())
         await route.fulfill(response=answer, body=body)
 
-    async with look("nowhere", before={"**/console/nowhere": with_applications}) as page:
+    async with open_page("nowhere", before={"**/console/nowhere": with_applications}) as page:
         await expect(page.get_by_text("Page not found")).to_be_visible()
         pages = page.get_by_role("navigation", name="Pages")
         await expect(pages.get_by_role("link", name="Applications")).to_be_visible()

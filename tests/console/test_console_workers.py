@@ -25,19 +25,19 @@ def card(page, name):
     return page.get_by_role("article", name=f"Worker {name}", exact=True)
 
 
-async def test_a_job_is_in_its_slot_for_as_long_as_it_runs(look, console):
-    async with look("workers") as page:
+async def test_a_job_is_in_its_slot_for_as_long_as_it_runs(open_page, console):
+    async with open_page("workers") as page:
         await expect(page.get_by_text("live", exact=True)).to_be_visible()
-        job_id = await console.enqueue("letters.ride", {"gate": "slot"})
-        slot = page.get_by_role("link", name=f"letters.ride, job {job_id}")
+        job_id = await console.enqueue("demo.wait", {"gate": "slot"})
+        slot = page.get_by_role("link", name=f"demo.wait, job {job_id}")
         await expect(slot).to_be_visible()
         console.gate("slot").set()
         await expect(slot).to_have_count(0)
 
 
-async def test_a_worker_is_disabled_and_the_undo_enables_it(look, console):
+async def test_a_worker_is_disabled_and_the_undo_enables_it(open_page, console):
     await stranger(console, "postilion")
-    async with look("workers?q=postilion") as page:
+    async with open_page("workers?q=postilion") as page:
         worker = card(page, "postilion")
         await worker.get_by_role("button", name="Disable").click()
         await page.get_by_role("dialog").get_by_role("button", name="Disable worker").click()
@@ -49,7 +49,7 @@ async def test_a_worker_is_disabled_and_the_undo_enables_it(look, console):
         await expect(worker.get_by_text("draining", exact=True)).to_be_visible()
 
 
-async def test_a_silent_worker_stands_out(look, console):
+async def test_a_silent_worker_stands_out(open_page, console):
     """The answer is changed on its way: the keeper would not leave a silent worker there for long."""
     await stranger(console, "sleeper")
 
@@ -59,13 +59,13 @@ async def test_a_silent_worker_stands_out(look, console):
             worker["heartbeat_seconds"] = 9.0 if worker["name"] == "sleeper" else 0.1
         await route.fulfill(json=found)
 
-    async with look("workers", before={"**/admin/workers?*": silence}) as page:
+    async with open_page("workers", before={"**/admin/workers?*": silence}) as page:
         await expect(card(page, "sleeper")).to_contain_text("no heartbeat for")
         await expect(page.locator(".worker").filter(has_text="no heartbeat for")).to_have_count(1)
 
 
-async def test_a_worker_is_registered_with_a_key_that_ends_when_revoked(look, console):
-    async with look("workers") as page:
+async def test_a_worker_is_registered_with_a_key_that_ends_when_revoked(open_page, console):
+    async with open_page("workers") as page:
         await page.get_by_role("button", name="Register worker").click()
         await page.get_by_label("Name").fill("gpu-boxes")
         await page.get_by_label("Queues").fill("video, stills")
@@ -92,26 +92,26 @@ async def registers(console, key):
         return (await client.get("/api/v1/session")).status_code == 200
 
 
-async def test_tenants_see_that_workers_are_there_and_no_more(look, console):
+async def test_tenants_see_that_workers_are_there_and_no_more(open_page, console):
     await stranger(console, "coachman", host="secret-host")
-    async with look("workers", role="tenant-viewer", tenant="rider") as page:
+    async with open_page("workers", role="tenant-viewer", tenant="rider") as page:
         of_parcels = page.get_by_role("row").filter(has_text="parcels")
         await expect(of_parcels.filter(has_text="online").first).to_be_visible()
         assert "secret-host" not in await page.content()
         assert await page.get_by_role("button", name="Drain").count() == 0
 
 
-async def test_a_name_is_text_and_never_markup(look, console):
+async def test_a_name_is_text_and_never_markup(open_page, console):
     await stranger(console, MARKUP, host=MARKUP)
-    async with look("workers") as page:
+    async with open_page("workers") as page:
         await expect(card(page, MARKUP)).to_be_visible()
         assert not await has_markup(page)
 
 
-async def test_the_workers_page_is_accessible(look, console):
+async def test_the_workers_page_is_accessible(open_page, console):
     await stranger(console, "reader")
     await console.api("POST", "/admin/keys", {"name": "reading", "role": "worker"})
-    async with look("workers") as page:
+    async with open_page("workers") as page:
         await expect(card(page, "reader")).to_be_visible()
         assert await accessibility_violations(page) == []
         await page.goto(f"{console.url}/console/workers?show=keys")

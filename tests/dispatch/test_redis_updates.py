@@ -1,24 +1,19 @@
 """Live updates on Redis Pub/Sub."""
 
 import json
-import socket
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import posthouse
-from posthouse.cli.run_server import ServerProcess
+from support.server import RunningServer
 from support.waiting import eventually
 from support.workers import running_worker
 
 
 @asynccontextmanager
 async def served(settings, *apps):
-    serving = ServerProcess(settings, {f"app{number}": app for number, app in enumerate(apps)})
-    await serving.start(socket.create_server(("127.0.0.1", 0)))
-    try:
-        yield serving._app.state.streams
-    finally:
-        await serving.stop()
+    async with RunningServer(settings, {f"app{number}": app for number, app in enumerate(apps)}) as server:
+        yield server.process._app.state.streams
 
 
 class RecordedMessages:

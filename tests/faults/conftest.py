@@ -6,14 +6,6 @@ import pytest
 
 import posthouse
 from support.tcp_proxy import TcpProxy
-from support.worker_processes import Fleet
-
-
-@pytest.fixture
-def fleet(database):
-    fleet = Fleet(database)
-    yield fleet
-    fleet.close()
 
 
 @pytest.fixture

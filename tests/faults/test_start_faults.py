@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -11,12 +10,12 @@ import psycopg
 import pytest
 
 import posthouse
-from posthouse.cli.run_server import ServerProcess
 from posthouse.errors import DatabaseUnavailable, InvalidDefinition
 from posthouse.settings import Settings
 from posthouse.storage.connections import connect_sync
 from posthouse.storage.embedded import attach_server
 from posthouse.storage.migrations import migrate
+from support.server import RunningServer
 from support.waiting import eventually
 
 RETRYING = "start-up failed, retrying"
@@ -68,13 +67,12 @@ async def test_a_worker_waits_for_a_lock_on_the_definitions(database, db, caplog
 async def test_a_server_waits_for_a_database_that_is_away(proxy, caplog):
     caplog.set_level(logging.WARNING)
     proxy.refuse_connections()
-    serving = ServerProcess(Settings(database_url=proxy.url))
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        starting = asyncio.create_task(serving.start(listening))
-        await eventually(lambda: retries(caplog), what="an attempt")
-        proxy.accept_connections()
-        await asyncio.wait_for(starting, 60)
-        await serving.stop()
+    server = RunningServer(Settings(database_url=proxy.url))
+    starting = asyncio.create_task(server.start())
+    await eventually(lambda: retries(caplog), what="an attempt")
+    proxy.accept_connections()
+    await asyncio.wait_for(starting, 60)
+    await server.stop()
 
 
 async def test_a_wrong_password_and_an_unknown_database_end_the_start(database, caplog):

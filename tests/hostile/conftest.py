@@ -8,9 +8,9 @@ from support.hostile import HostileServer
 
 
 @pytest.fixture(scope="module")
-def site(server):
+def hostile_server(server):
     with (
         testing.database(server) as url,
-        HostileServer(Settings(database_url=url, api_requests_per_second=0)) as site,
+        HostileServer(Settings(database_url=url, api_requests_per_second=0)) as hostile_server,
     ):
-        yield site
+        yield hostile_server

@@ -27,11 +27,11 @@ def database(server):
 
 
 @pytest.fixture(scope="module")
-def impatient(database):
+def short_timeout_server(database):
     """A server with short time limits."""
     settings = Settings(database_url=database, body_timeout_seconds=0.3, header_timeout_seconds=0.3)
-    with HostileServer(settings) as site:
-        yield site
+    with HostileServer(settings) as hostile_server:
+        yield hostile_server
 
 
 @pytest.fixture(scope="module")
@@ -43,44 +43,44 @@ def limited(database):
         max_streams_per_tenant=3,
         metrics_hosts="metrics.internal, other.internal",
     )
-    with HostileServer(settings) as site:
-        yield site
+    with HostileServer(settings) as hostile_server:
+        yield hostile_server
 
 
 @pytest.mark.parametrize(
     ("role", "line"), [("anonymous", f"POST {LOGIN}"), ("tenant-admin", "POST /api/v1/jobs"),
                        ("worker", "POST /api/v1/worker/heartbeat")],
 )  # fmt: skip
-def test_a_body_that_does_not_arrive_is_answered_with_408(impatient, role, line):
+def test_a_body_that_does_not_arrive_is_answered_with_408(short_timeout_server, role, line):
     head = (f"{line} HTTP/1.1", "Content-Type: application/json", "Content-Length: 100")
-    with impatient.raw(*head, body=b'{"a', role=role) as connection:
+    with short_timeout_server.raw(*head, body=b'{"a', role=role) as connection:
         status, problem = answered(connection)
         assert (status, problem["code"]) == (408, "body_too_slow")
         assert connection.recv(1) == b""
 
 
 @pytest.mark.parametrize("lines", [["GET /health HTTP/1.1", "X-Slow: yes"], ["GET /hea"]])
-def test_a_connection_without_complete_headers_is_closed(impatient, lines):
-    with impatient.raw(*lines, end=b"") as connection:
+def test_a_connection_without_complete_headers_is_closed(short_timeout_server, lines):
+    with short_timeout_server.raw(*lines, end=b"") as connection:
         assert connection.recv(1) == b""
 
 
-def test_a_connection_without_a_request_is_closed(impatient):
-    address = urlsplit(impatient.url)
+def test_a_connection_without_a_request_is_closed(short_timeout_server):
+    address = urlsplit(short_timeout_server.url)
     with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
         assert connection.recv(1) == b""
 
 
-def test_a_connection_between_two_requests_is_closed_too(impatient):
-    with impatient.raw("GET /health HTTP/1.1") as connection:
+def test_a_connection_between_two_requests_is_closed_too(short_timeout_server):
+    with short_timeout_server.raw("GET /health HTTP/1.1") as connection:
         assert answered(connection)[0] == 200
         connection.sendall(b"GET /health HTTP/1.1\r\nX-Slow")
         assert connection.recv(1) == b""
 
 
-def guesses(site, count):
+def guesses(hostile_server, count):
     """The statuses of logins from ever new addresses, if one believes their headers."""
-    client = site.client()
+    client = hostile_server.client()
     return [
         client.post(LOGIN, json={"credential": "x"}, headers={"X-Forwarded-For": f"10.0.0.{n}"}).status_code
         for n in range(count)
@@ -123,12 +123,12 @@ ODD = {
 
 def test_an_odd_token_is_not_a_credential(database):
     settings = Settings(database_url=database, jwt_secret=SECRET, auth_failures_per_minute=0)
-    with HostileServer(settings) as site:
-        assert site.client(key=token()).get("/api/v1/jobs").status_code == 200
+    with HostileServer(settings) as hostile_server:
+        assert hostile_server.client(key=token()).get("/api/v1/jobs").status_code == 200
         for name, odd in ODD.items():
-            assert site.client(key=odd).get("/api/v1/jobs").status_code == 401, name
-            assert site.client().post(LOGIN, json={"credential": odd}).status_code == 401, name
-            assert site.client().post(LOGIN, json={"credential": [odd]}).status_code == 422, name
+            assert hostile_server.client(key=odd).get("/api/v1/jobs").status_code == 401, name
+            assert hostile_server.client().post(LOGIN, json={"credential": odd}).status_code == 401, name
+            assert hostile_server.client().post(LOGIN, json={"credential": [odd]}).status_code == 422, name
 
 
 @pytest.mark.parametrize(
@@ -180,8 +180,10 @@ def test_a_tenant_has_a_share_of_the_event_streams(limited):
 def test_requests_are_limited_by_default_but_not_those_of_workers(database):
     settings = Settings(database_url=database)
     assert (settings.api_requests_per_second, settings.api_burst, settings.keys_per_tenant) == (100, 500, 100)
-    with HostileServer(Settings(database_url=database, api_requests_per_second=0.001, api_burst=2)) as site:
-        viewer, worker = site.client("tenant-viewer"), site.client("worker")
+    with HostileServer(
+        Settings(database_url=database, api_requests_per_second=0.001, api_burst=2)
+    ) as hostile_server:
+        viewer, worker = hostile_server.client("tenant-viewer"), hostile_server.client("worker")
         assert [viewer.get("/api/v1/jobs").status_code for _ in range(3)] == [200, 200, 429]
         assert [worker.get("/api/v1/session").status_code for _ in range(5)] == [200] * 5
 

@@ -43,32 +43,32 @@ def nested(depth):
     return {"a": nested(depth - 1)} if depth else {}
 
 
-def store(site, key, schema):
+def store(hostile_server, key, schema):
     """Store a definition past all checks, as an older version may have."""
-    with psycopg.connect(site.database, autocommit=True) as connection:
+    with psycopg.connect(hostile_server.database, autocommit=True) as connection:
         connection.execute(
             "insert into posthouse.definitions (key, schema, updated_at) values (%s, %s, now())",
             (key, Jsonb(schema)),
         )
 
 
-def test_a_schema_whose_alternatives_multiply_is_not_stored(site):
+def test_a_schema_whose_alternatives_multiply_is_not_stored(hostile_server):
     new = {"key": "chained", "command": {"argv": ["true"]}, "arg_schema": chain(30)}
-    answer = site.client("super-admin").post("/api/v1/admin/jobs/definitions", json=new)
+    answer = hostile_server.client("super-admin").post("/api/v1/admin/jobs/definitions", json=new)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_definition")
     assert "too expensive" in answer.json()["detail"]
 
 
-def test_an_enqueue_does_not_hang_on_a_schema_that_was_stored_earlier(site):
-    store(site, "chained-before", chain(30))
+def test_an_enqueue_does_not_hang_on_a_schema_that_was_stored_earlier(hostile_server):
+    store(hostile_server, "chained-before", chain(30))
     job = {"definition_key": "chained-before", "payload": nested(30)}
-    answer = site.client("tenant-admin").post("/api/v1/jobs", json=job)
+    answer = hostile_server.client("tenant-admin").post("/api/v1/jobs", json=job)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_definition")
 
 
-def test_a_recursive_schema_is_checked_within_a_budget(site):
-    store(site, "recursive", RECURSIVE)
-    client = site.client("tenant-admin")
+def test_a_recursive_schema_is_checked_within_a_budget(hostile_server):
+    store(hostile_server, "recursive", RECURSIVE)
+    client = hostile_server.client("tenant-admin")
     deep = client.post("/api/v1/jobs", json={"definition_key": "recursive", "payload": nested(40)})
     assert (deep.status_code, deep.json()["code"]) == (422, "invalid_payload")
     assert "less nested payload" in deep.json()["detail"]
@@ -108,10 +108,10 @@ def test_many_wrong_values_are_one_error():
     assert fault.path == "k0"
 
 
-def test_a_payload_with_thousands_of_secrets_is_masked(site):
+def test_a_payload_with_thousands_of_secrets_is_masked(hostile_server):
     secrets = {f"password{n}": f"hunter-{n:05}" for n in range(5_000)}
     payload = {**secrets, "about": "hunter-00001, hunter-04999 and 75", **{f"pin{n}": n for n in range(100)}}
-    client = site.client("tenant-admin")
+    client = hostile_server.client("tenant-admin")
     job = client.post("/api/v1/jobs", json={"definition_key": "noop", "payload": payload}).json()
     shown = client.get(f"/api/v1/jobs/{job['id']}")
     assert shown.status_code == 200

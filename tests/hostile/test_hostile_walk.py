@@ -60,16 +60,16 @@ QUERIES = [
 
 
 @pytest.fixture(scope="module")
-def site(server):
+def hostile_server(server):
     with testing.database(server) as url:
         settings = Settings(database_url=url, api_requests_per_second=0, auth_failures_per_minute=0)
-        with HostileServer(settings) as site:
-            yield site
+        with HostileServer(settings) as hostile_server:
+            yield hostile_server
 
 
 @pytest.fixture(scope="module")
-def document(site):
-    return site.client().get("/api/v1/openapi.json").json()
+def document(hostile_server):
+    return hostile_server.client().get("/api/v1/openapi.json").json()
 
 
 def operations(document):
@@ -97,11 +97,11 @@ def fields_of(document, operation):
 class Walker:
     """Sends requests in one role. http.client, because httpx takes twice the time for each request."""
 
-    def __init__(self, site, role):
-        key = site.keys.get(role)
+    def __init__(self, hostile_server, role):
+        key = hostile_server.keys.get(role)
         self.role = role
         self._headers = {**JSON, **({"Authorization": f"Bearer {key}"} if key else {})}
-        self._connection = HTTPConnection(urlsplit(site.url).netloc, timeout=60)
+        self._connection = HTTPConnection(urlsplit(hostile_server.url).netloc, timeout=60)
 
     def close(self):
         self._connection.close()
@@ -129,8 +129,8 @@ class Walker:
 
 
 @pytest.fixture
-def walker(site, role):
-    walker = Walker(site, role)
+def walker(hostile_server, role):
+    walker = Walker(hostile_server, role)
     yield walker
     assert walker.send("get", "/health").status == 200
     walker.close()

@@ -27,13 +27,6 @@ LIVENESS = 7701  # the class of the locks that live workers hold
 
 
 @pytest.fixture
-async def keeper(settings):
-    keeper = Keeper(settings.database_url, settings)
-    yield keeper
-    await keeper.stop()
-
-
-@pytest.fixture
 async def keepers(settings):
     """Three of them, at once."""
     keepers = [Keeper(settings.database_url, settings) for _ in range(3)]

@@ -19,7 +19,7 @@ QUICK = {
 }
 
 
-class Supervised:
+class SupervisorProcess:
     """`posthouse worker` with the jobs of blocking_jobs.py."""
 
     def __init__(self, database, db, *options, **settings):
@@ -67,7 +67,7 @@ def supervise(database, db):
     started = []
 
     def start(*options, **settings):
-        started.append(Supervised(database, db, *options, **settings))
+        started.append(SupervisorProcess(database, db, *options, **settings))
         return started[-1]
 
     yield start

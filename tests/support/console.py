@@ -105,77 +105,77 @@ class ConsoleServer(RunningServer):
 def jobs(console):
     app = console.app
 
-    @app.job("letters.greet")
-    async def greet(name: str = "traveller", times: int = 1) -> str:
+    @app.job("demo.greet")
+    async def greet(name: str = "world", times: int = 1) -> str:
         """Says hello."""
         return ", ".join([f"Hello {name}"] * times)
 
-    @app.job("letters.ride", timeout="2m")
-    async def ride(job: posthouse.Job, gate: str) -> dict:
+    @app.job("demo.wait", timeout="2m")
+    async def wait(job: posthouse.Job, gate: str) -> dict:
         """Reports 50 %, then waits until the test opens the gate."""
-        job.log.info("left the station")
-        await job.progress(50, step="riding")
-        async with job.part("mail") as part:
+        job.log.info("started waiting")
+        await job.progress(50, step="halfway")
+        async with job.part("first half") as part:
             await part.progress(40)
             await console.gate(gate).wait()
-        job.log.info("arrived")
-        return {"arrived": True}
+        job.log.info("done")
+        return {"done": True}
 
-    @app.job("letters.lose", max_attempts=1)
-    async def lose(letter: str, text: str = "the river is too high") -> None:
+    @app.job("demo.fail", max_attempts=1)
+    async def fail(item: str, text: str = "the service is down") -> None:
         """Fails permanently on the first attempt."""
         raise ConnectionError(text)
 
-    @app.job("letters.relay")
-    async def relay(job: posthouse.Job, station: int = 1) -> str:
-        """Enqueues a follow-up job for each of three stations."""
-        if station < 3:
-            job.enqueue(relay, station=station + 1)
-        return f"left station {station}"
+    @app.job("demo.chain")
+    async def chain(job: posthouse.Job, step: int = 1) -> str:
+        """Enqueues a follow-up job for each of three steps."""
+        if step < 3:
+            job.enqueue(chain, step=step + 1)
+        return f"finished step {step}"
 
-    @app.job("letters.wade", max_attempts=1)
-    async def wade(gate: str, text: str = "the ford is flooded") -> None:
+    @app.job("demo.gated_failure", max_attempts=1)
+    async def gated_failure(gate: str, text: str = "the gate is closed") -> None:
         """Fails until the test opens the gate."""
         if not console.gate(gate).is_set():
             raise ConnectionError(text)
 
-    @app.job("letters.stamp", queue="stamps")
-    async def stamp() -> None:
+    @app.job("demo.own_queue", queue="other")
+    async def own_queue() -> None:
         """Has a separate queue that tests can pause."""
 
-    relay.on_schedule("0 3 * * *", {"station": 3}, zone="Europe/Paris", label="Stations at night")
+    chain.on_schedule("0 3 * * *", {"step": 3}, zone="Europe/Paris", label="Nightly chain")
 
 
 def register_job_page_jobs(console):
     """Jobs for the tests of the job page."""
     app = console.app
 
-    @app.job("letters.ford", max_attempts=2, retry=posthouse.Retry("10ms"))
-    async def ford(job: posthouse.Job, river: str) -> None:
+    @app.job("demo.two_failures", max_attempts=2, retry=posthouse.Retry("10ms"))
+    async def two_failures(job: posthouse.Job, service: str) -> None:
         """Fails twice with different errors."""
-        job.log.info("the ferry over %s, try %d", river, job.attempt)
+        job.log.info("request to %s, try %d", service, job.attempt)
         if job.attempt == 1:
-            raise TimeoutError("no ferry")
-        raise ConnectionError(f"{river} is too high")
+            raise TimeoutError("no response")
+        raise ConnectionError(f"{service} is down")
 
-    @app.job("letters.toll", limits=[posthouse.Limit(running=1, name="toll")])
-    async def toll(gate: str) -> str:
+    @app.job("demo.limited", limits=[posthouse.Limit(running=1, name="demo-limit")])
+    async def limited(gate: str) -> str:
         """Has a limit of one running job."""
         await console.gate(gate).wait()
-        return "paid"
+        return "done"
 
-    @app.job("letters.knock")
-    async def knock(job: posthouse.Job, snoozes: int) -> str:
+    @app.job("demo.snooze")
+    async def snooze(job: posthouse.Job, snoozes: int) -> str:
         """Snoozes as often as it is told to."""
         if job.snoozes < snoozes:
             raise posthouse.Snooze("10ms")
-        return "opened"
+        return "done"
 
-    @app.job("letters.tell")
-    async def tell(job: posthouse.Job, lines: int, gate: str) -> None:
+    @app.job("demo.log")
+    async def log(job: posthouse.Job, lines: int, gate: str) -> None:
         """Writes many log lines, stores an artifact and waits until the test opens the gate."""
         for number in range(lines):
-            job.log.log(logging.ERROR if number % 10 == 7 else logging.INFO, "milestone %d", number)
-        await job.upload(b"Dear Ada", "letters/ada.txt")
+            job.log.log(logging.ERROR if number % 10 == 7 else logging.INFO, "line %d", number)
+        await job.upload(b"report", "output/report.txt")
         await console.gate(gate).wait()
-        job.log.info("the last milestone")
+        job.log.info("the last line")

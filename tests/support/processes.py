@@ -8,11 +8,15 @@ from support.workers import job_status
 
 async def stop_claiming(worker):
     """No more jobs for its processes, not even by a claim that is under way."""
-    [index] = [i for i, crew in enumerate(worker._consumers) if crew.executor._processes is worker.processes]
-    crew = worker._consumers[index]
-    crew.fetcher.is_stopping = True
-    crew.fetcher.wake()
-    crew.executor.signal_capacity()
+    [index] = [
+        i
+        for i, local_worker in enumerate(worker._consumers)
+        if local_worker.executor._processes is worker.processes
+    ]
+    local_worker = worker._consumers[index]
+    local_worker.fetcher.is_stopping = True
+    local_worker.fetcher.wake()
+    local_worker.executor.signal_capacity()
     await eventually(worker._fetching[index].done)
 
 

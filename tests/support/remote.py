@@ -31,7 +31,7 @@ QUICK = {
 }
 
 
-class RemoteSite(RunningServer):
+class RemoteServer(RunningServer):
     """A server, its database, and its workers."""
 
     def __init__(self, settings, port=0):

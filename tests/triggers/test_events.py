@@ -47,13 +47,6 @@ async def asked(database):
 
 
 @pytest.fixture
-async def keeper(settings):
-    keeper = Keeper(settings.database_url, settings)
-    yield keeper
-    await keeper.stop()
-
-
-@pytest.fixture
 def on(asked, sync_folder):
     """Makes a trigger on folder.updated."""
 

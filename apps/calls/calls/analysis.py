@@ -9,40 +9,40 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
-from calls.transcript import Transcript, Word, confidence_of
+from calls.transcript import Transcript, Word, mean_confidence
 
-PAUSE = 1.0
+MAX_PAUSE_SECONDS = 1.0
 """Longest pause in seconds within one turn of a speaker."""
-KEYWORDS = 10
+MAX_KEYWORDS = 10
 _TERM = re.compile(r"[^\W\d_]{3,}(?:['-][^\W\d_]+)*")
 
 Span = tuple[float, float]
 
 
-def analyse(transcript: Transcript, duration: float) -> dict[str, Any]:
+def compute_figures(transcript: Transcript, duration: float) -> dict[str, Any]:
     """Return the figures of a transcript. Deterministic."""
-    turns = {speaker: spans(transcript.said_by(speaker)) for speaker in transcript.speakers}
-    talk = {speaker: length(of_one) for speaker, of_one in turns.items()}
-    talked = union([span for of_one in turns.values() for span in of_one])
-    silence = max(0.0, duration - length(talked))
+    turns = {speaker: speaker_turns(transcript.words_of(speaker)) for speaker in transcript.speakers}
+    talk = {speaker: total_length(spans_of_speaker) for speaker, spans_of_speaker in turns.items()}
+    talk_spans = merge_spans([span for spans_of_speaker in turns.values() for span in spans_of_speaker])
+    silence = max(0.0, duration - total_length(talk_spans))
     return {
         "duration_seconds": round(duration, 2),
-        "talk_seconds": round(length(talked), 2),
+        "talk_seconds": round(total_length(talk_spans), 2),
         "silence_seconds": round(silence, 2),
         "silence_share": _share(silence, duration),
-        "longest_silence_seconds": round(longest_gap(talked, duration), 2),
-        "overlap_seconds": round(sum(talk.values()) - length(talked), 2),
+        "longest_silence_seconds": round(longest_gap(talk_spans, duration), 2),
+        "overlap_seconds": round(sum(talk.values()) - total_length(talk_spans), 2),
         "speakers": {
-            speaker: _speaker(transcript.said_by(speaker), turns[speaker], sum(talk.values()))
+            speaker: _speaker(transcript.words_of(speaker), turns[speaker], sum(talk.values()))
             for speaker in transcript.speakers
         },
-        "keywords": keywords(transcript),
+        "keywords": find_keywords(transcript),
         "confidence": transcript.confidence,
     }
 
 
 def _speaker(words: list[Word], turns: list[Span], total: float) -> dict[str, Any]:
-    talk = length(turns)
+    talk = total_length(turns)
     return {
         "talk_seconds": round(talk, 2),
         "talk_share": _share(talk, total),
@@ -50,19 +50,19 @@ def _speaker(words: list[Word], turns: list[Span], total: float) -> dict[str, An
         "longest_turn_seconds": round(max(end - start for start, end in turns), 2),
         "words": len(words),
         "words_per_minute": round(60 * len(words) / talk) if talk else 0,
-        "confidence": confidence_of(words),
+        "confidence": mean_confidence(words),
     }
 
 
-def spans(words: list[Word]) -> list[Span]:
+def speaker_turns(words: list[Word]) -> list[Span]:
     """Return the turns of one speaker."""
-    return union([(word.start, word.end) for word in words], PAUSE)
+    return merge_spans([(word.start, word.end) for word in words], MAX_PAUSE_SECONDS)
 
 
-def union(found: list[Span], gap: float = 0.0) -> list[Span]:
+def merge_spans(spans: list[Span], gap: float = 0.0) -> list[Span]:
     """Merge spans that overlap or are at most ``gap`` apart."""
     joined: list[Span] = []
-    for start, end in sorted(found):
+    for start, end in sorted(spans):
         if joined and start <= joined[-1][1] + gap:
             joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
         else:
@@ -70,24 +70,24 @@ def union(found: list[Span], gap: float = 0.0) -> list[Span]:
     return joined
 
 
-def length(found: list[Span]) -> float:
-    return sum(end - start for start, end in found)
+def total_length(spans: list[Span]) -> float:
+    return sum(end - start for start, end in spans)
 
 
-def longest_gap(talked: list[Span], duration: float) -> float:
-    edges = [(0.0, 0.0), *talked, (duration, duration)]
+def longest_gap(talk_spans: list[Span], duration: float) -> float:
+    edges = [(0.0, 0.0), *talk_spans, (duration, duration)]
     return max(0.0, *(after[0] - before[1] for before, after in pairwise(edges)))
 
 
-def keywords(transcript: Transcript) -> list[dict[str, Any]]:
+def find_keywords(transcript: Transcript) -> list[dict[str, Any]]:
     """Return the most frequent words that are not stop words; ties in order of appearance."""
-    said = " ".join(phrase.text for phrase in transcript.phrases).lower().replace("\u2019", "'")
-    counted = Counter(term for term in _TERM.findall(said) if term not in stopwords())
-    return [{"word": term, "count": count} for term, count in counted.most_common(KEYWORDS)]
+    text = " ".join(phrase.text for phrase in transcript.phrases).lower().replace("\u2019", "'")
+    counts = Counter(term for term in _TERM.findall(text) if term not in load_stopwords())
+    return [{"word": term, "count": count} for term, count in counts.most_common(MAX_KEYWORDS)]
 
 
 @cache
-def stopwords() -> frozenset[str]:
+def load_stopwords() -> frozenset[str]:
     """Return English stop words."""
     return frozenset(files("calls").joinpath("stopwords.txt").read_text().split())
 

@@ -12,9 +12,9 @@ import av
 
 from posthouse_media import FfmpegFailed, run_ffmpeg
 
-RATE = 16_000
+SAMPLE_RATE = 16_000
 """Sample rate of recognizers, per second."""
-OPUS_BITS = 24_000
+OPUS_BIT_RATE = 24_000
 MAX_CHANNELS = 2
 
 ProgressCallback = Callable[[float], object]
@@ -42,29 +42,29 @@ def probe(path: Path) -> AudioInfo:
 
 
 @contextmanager
-def as_flac(recording: Path, on_progress: ProgressCallback | None = None) -> Iterator[Path]:
+def convert_to_flac(recording: Path, on_progress: ProgressCallback | None = None) -> Iterator[Path]:
     """Convert to FLAC. Two channels are kept, because each is one speaker."""
     channels = min(probe(recording).channels, MAX_CHANNELS)
-    with _converted(recording, ".flac", on_progress, "-vn", "-c:a", "flac", "-ac", str(channels)) as made:
-        yield made
+    with _convert(recording, ".flac", on_progress, "-vn", "-c:a", "flac", "-ac", str(channels)) as converted:
+        yield converted
 
 
 @contextmanager
-def as_opus(audio: Path, on_progress: ProgressCallback | None = None) -> Iterator[Path]:
-    opus = ("-c:a", "libopus", "-b:a", str(OPUS_BITS), "-application", "voip")
-    with _converted(audio, ".ogg", on_progress, *opus) as made:
-        yield made
+def convert_to_opus(audio: Path, on_progress: ProgressCallback | None = None) -> Iterator[Path]:
+    opus = ("-c:a", "libopus", "-b:a", str(OPUS_BIT_RATE), "-application", "voip")
+    with _convert(audio, ".ogg", on_progress, *opus) as converted:
+        yield converted
 
 
 @contextmanager
-def _converted(
+def _convert(
     source: Path, suffix: str, on_progress: ProgressCallback | None, *options: str
 ) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / f"audio{suffix}"
         try:
             run_ffmpeg(
-                "-i", str(source), "-map", "0:a:0", "-ar", str(RATE), *options, str(target),
+                "-i", str(source), "-map", "0:a:0", "-ar", str(SAMPLE_RATE), *options, str(target),
                 on_progress=on_progress,
             )  # fmt: skip
         except FfmpegFailed as error:

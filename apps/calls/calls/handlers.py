@@ -16,18 +16,25 @@ from psycopg.types.json import Jsonb
 
 import posthouse
 from calls import paths, recognizers, settings, whisper
-from calls.analysis import analyse
-from calls.audio import as_flac, as_opus, probe
+from calls.analysis import compute_figures
+from calls.audio import convert_to_flac, convert_to_opus, probe
 from calls.db import run, sql
 from calls.phrases import phrase_columns
-from calls.stages import JOB_OPTIONS, if_again, load_call, percent_of, snooze_when_busy, stage_options
+from calls.stages import (
+    JOB_OPTIONS,
+    again_payload,
+    load_call,
+    progress_callback,
+    snooze_when_rate_limited,
+    stage_options,
+)
 from calls.storage import storage
 from calls.transcript import Transcript
 from posthouse import Job, Snooze
 
 POLL_OPTIONS = JOB_OPTIONS | {"max_attempts": 20}
 """More than other stages, because a started operation has to be paid for."""
-REPLACED = "transcript"
+REPLACE_STEP = "transcript"
 """Step after which the stored transcript is that of the polled operation."""
 ORPHAN_AGE = timedelta(days=1)
 """Age after which no upload or job is still about to use a file that has no call."""
@@ -42,14 +49,14 @@ def extract_audio(job: Job, call_id: UUID, raw_path: str, transcribe_again: bool
     audio = paths.audio(call_id)
     if not storage().exists(audio):
         with storage().opened(raw_path, "recording") as recording:
-            on_progress = percent_of(job, probe(recording).duration)
-            with as_flac(recording, on_progress) as made:
-                storage().put(audio, made)
-    with storage().opened(audio) as made:
-        info = probe(made)
+            on_progress = progress_callback(job, probe(recording).duration)
+            with convert_to_flac(recording, on_progress) as converted:
+                storage().put(audio, converted)
+    with storage().opened(audio) as converted:
+        info = probe(converted)
     storage().remove([raw_path])
-    following = {"call_id": call_id, "audio_path": audio, **if_again(transcribe_again)}
-    job.enqueue(transcribe_start, following, options=stage_options(transcribe_start, call_id))
+    next_payload = {"call_id": call_id, "audio_path": audio, **again_payload(transcribe_again)}
+    job.enqueue(transcribe_start, next_payload, options=stage_options(transcribe_start, call_id))
     with job.commit() as db:
         run(db, "artifact_insert", call=call_id, org=job.tenant, kind="audio", path=audio)
         run(db, "call_set_audio_info", call=call_id, **info._asdict())
@@ -67,15 +74,15 @@ def transcribe_start(job: Job, call_id: UUID, audio_path: str, transcribe_again:
         finish_transcription(job, call_id)
         return
     if not storage().exists(ogg):
-        on_progress = percent_of(job, call.duration or 0.0)
-        with storage().opened(audio_path) as audio, as_opus(audio, on_progress) as made:
-            storage().put(ogg, made)
+        on_progress = progress_callback(job, call.duration or 0.0)
+        with storage().opened(audio_path) as audio, convert_to_opus(audio, on_progress) as converted:
+            storage().put(ogg, converted)
     recognizer = recognizers.configured_recognizer()
-    with snooze_when_busy(recognizer):
+    with snooze_when_rate_limited(recognizer):
         operation = recognizer.start(job, ogg)
     files = {"audio_path": audio_path, "ogg_path": ogg, "transcript_path": paths.transcript(call_id)}
-    following = {"call_id": call_id, "operationId": operation, **files, **if_again(transcribe_again)}
-    job.enqueue(transcribe_poll, following, options=stage_options(transcribe_poll, call_id))
+    next_payload = {"call_id": call_id, "operationId": operation, **files, **again_payload(transcribe_again)}
+    job.enqueue(transcribe_poll, next_payload, options=stage_options(transcribe_poll, call_id))
     with job.commit():
         job.result = {"operationId": operation}
 
@@ -92,17 +99,17 @@ def transcribe_poll(
     transcribe_again: bool = False,
 ) -> None:
     """Poll the recognition; snooze until it has finished."""
-    named = {audio_path: paths.audio, ogg_path: paths.ogg, transcript_path: paths.transcript}
-    load_call(job, call_id, {path: own(call_id) for path, own in named.items()})
-    is_old = transcribe_again and REPLACED not in job.steps_done()
-    if is_old or not storage().exists(transcript_path):
+    path_functions = {audio_path: paths.audio, ogg_path: paths.ogg, transcript_path: paths.transcript}
+    load_call(job, call_id, {path: path_of(call_id) for path, path_of in path_functions.items()})
+    must_replace = transcribe_again and REPLACE_STEP not in job.steps_done()
+    if must_replace or not storage().exists(transcript_path):
         recognizer = recognizers.configured_recognizer()
-        with snooze_when_busy(recognizer):
+        with snooze_when_rate_limited(recognizer):
             operation = recognizer.poll(job, operationId)
         if not operation.done:
             raise recognizer.policy.snooze()
         storage().put(transcript_path, operation.transcript().model_dump_json().encode())
-        job.step(REPLACED, lambda: True)
+        job.step(REPLACE_STEP, lambda: True)
     finish_transcription(job, call_id)
 
 
@@ -121,12 +128,12 @@ def analyze(job: Job, call_id: UUID, transcript_path: str) -> None:
     """Compute the figures of the call and make its transcript searchable. Idempotent."""
     call = load_call(job, call_id, {transcript_path: paths.transcript(call_id)})
     transcript = Transcript.model_validate_json(storage().read(transcript_path))
-    figures = analyse(transcript, call.duration or 0.0)
+    figures = compute_figures(transcript, call.duration or 0.0)
     confidence = transcript.confidence
     is_low = confidence is not None and confidence < settings.min_confidence()
-    about_it = {"confidence": confidence, "is_low": is_low, "figures": Jsonb(figures)}
+    analysis = {"confidence": confidence, "is_low": is_low, "figures": Jsonb(figures)}
     with job.commit() as db:
-        run(db, "analysis_upsert", call=call_id, org=job.tenant, **about_it)
+        run(db, "analysis_upsert", call=call_id, org=job.tenant, **analysis)
         run(db, "phrases_replace", call=call_id, org=job.tenant, **phrase_columns(transcript))
         job.result = figures
 
@@ -135,12 +142,12 @@ def analyze(job: Job, call_id: UUID, transcript_path: str) -> None:
 def recognize(job: Job, call_id: UUID, ogg_path: str) -> dict[str, str]:
     """Transcribe the audio with the local recognizer."""
     load_call(job, call_id, {ogg_path: paths.ogg(call_id)})
-    answer = paths.recognized(call_id)
-    if not storage().exists(answer):
+    result_path = paths.recognized(call_id)
+    if not storage().exists(result_path):
         with storage().opened(ogg_path) as speech:
-            done = whisper.recognize(speech, str(job.id), lambda share: job.progress(100 * share))
-        storage().put(answer, json.dumps(done).encode())
-    return {"recognized_path": answer}
+            operation = whisper.recognize(speech, str(job.id), lambda share: job.progress(100 * share))
+        storage().put(result_path, json.dumps(operation).encode())
+    return {"recognized_path": result_path}
 
 
 @app.job("calls.discard", **JOB_OPTIONS)
@@ -156,18 +163,20 @@ def discard(job: Job, call_id: UUID) -> None:
 @app.job("calls.sweep", **JOB_OPTIONS)
 def sweep(job: Job) -> None:
     """Delete files without a call, and uploads of calls that failed long ago."""
-    before = datetime.now(UTC) - ORPHAN_AGE
-    old = {paths.call_of(item.path) for item in storage().found(paths.CALLS) if item.modified < before}
-    listed = {"ids": [call_id for call_id in old if call_id], "days": settings.failed_days()}
+    cutoff = datetime.now(UTC) - ORPHAN_AGE
+    old_calls = {
+        paths.call_id_of(item.path) for item in storage().found(paths.CALLS) if item.modified < cutoff
+    }
+    parameters = {"ids": [call_id for call_id in old_calls if call_id], "days": settings.failed_upload_days()}
     with job.transaction() as db:
-        orphans = [row[0] for row in db.execute(sql("calls_unknown"), listed).fetchall()]
-        failed = [row[0] for row in db.execute(sql("calls_failed"), listed).fetchall()]
+        orphans = [row[0] for row in db.execute(sql("calls_missing"), parameters).fetchall()]
+        failed = [row[0] for row in db.execute(sql("calls_failed"), parameters).fetchall()]
     for call_id in orphans:
         storage().remove_prefix(paths.folder(call_id))
     for call_id in failed:
-        storage().remove(paths.temporary(call_id))
+        storage().remove(paths.temporary_files(call_id))
     with job.commit() as db:
-        run(db, "calls_swept", ids=failed)
+        run(db, "calls_mark_uploads_deleted", ids=failed)
         job.result = {"orphans": len(orphans), "failed": len(failed)}
 
 

@@ -36,12 +36,12 @@ def recognized(call_id: UUID) -> str:
     return f"{CALLS}/{call_id}/recognized.json"
 
 
-def temporary(call_id: UUID) -> list[str]:
+def temporary_files(call_id: UUID) -> list[str]:
     """Return the files that are deleted when a call is done."""
     return [raw(call_id), ogg(call_id), recognized(call_id)]
 
 
-def call_of(path: str) -> UUID | None:
+def call_id_of(path: str) -> UUID | None:
     """Return the call to which a file belongs."""
     match = _FOLDER.fullmatch(path)
     return UUID(match[1]) if match else None

@@ -15,7 +15,7 @@ from calls.storage import storage
 from posthouse import Cancel, Fail, Job, Snooze
 
 RECOGNIZE = "calls.recognize"
-LINK_LIFE = timedelta(hours=12)
+LINK_LIFETIME = timedelta(hours=12)
 
 
 class SigningUnsupported(Exception):
@@ -44,7 +44,7 @@ class Recognizer(Protocol):
     def poll(self, job: Job, operation_id: str) -> Operation: ...
 
 
-class Cloud:
+class SpeechKitRecognizer:
     """Yandex SpeechKit. It fetches the audio from the bucket."""
 
     @property
@@ -54,16 +54,16 @@ class Cloud:
     def start(self, job: Job, path: str) -> str:
         """Start as a durable step, so that the next attempt does not pay for another operation."""
 
-        def begun() -> str:
+        def start_operation() -> str:
             return speechkit.start(signed_url(path), str(job.id)).id
 
-        return str(job.step("operation", begun))
+        return str(job.step("operation", start_operation))
 
     def poll(self, job: Job, operation_id: str) -> Operation:  # noqa: ARG002 - as of the protocol
         return speechkit.poll(operation_id)
 
 
-class Local:
+class LocalRecognizer:
     """The local recognizer. Its operations are jobs, so they survive the loss of a worker."""
 
     @property
@@ -72,8 +72,8 @@ class Local:
 
     def start(self, job: Job, path: str) -> str:
         """Enqueue the recognition in the transaction that completes the job."""
-        asked = {"call_id": job.payload["call_id"], "ogg_path": path}
-        return str(job.enqueue(RECOGNIZE, asked, options={"subject": job.subject}))
+        payload = {"call_id": job.payload["call_id"], "ogg_path": path}
+        return str(job.enqueue(RECOGNIZE, payload, options={"subject": job.subject}))
 
     def poll(self, job: Job, operation_id: str) -> Operation:
         """Return the finished or the running operation. If it was canceled, so is the job."""
@@ -90,7 +90,7 @@ class Local:
 
 
 def signed_url(path: str) -> str:
-    url = storage().link(path, LINK_LIFE)
+    url = storage().link(path, LINK_LIFETIME)
     if url is None:
         raise SigningUnsupported(
             "SpeechKit fetches the audio from a bucket, but the storage is a folder; set "
@@ -102,9 +102,9 @@ def signed_url(path: str) -> str:
 def configured_recognizer() -> Recognizer:
     name = settings.provider()
     if name == settings.LOCAL:
-        return Local()
+        return LocalRecognizer()
     if name == settings.SPEECHKIT:
-        return Cloud()
+        return SpeechKitRecognizer()
     raise Fail(f"invalid CALLS_PROVIDER {name!r}: expected {settings.LOCAL} or {settings.SPEECHKIT}")
 
 

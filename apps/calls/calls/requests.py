@@ -23,15 +23,15 @@ async def fetch_all(access: Access, name: str, **parameters: Any) -> Rows:
         return await cursor.fetchall()
 
 
-async def found_call(access: Access, call_id: UUID) -> dict[str, Any]:
+async def get_call_or_404(access: Access, call_id: UUID) -> dict[str, Any]:
     rows = await fetch_all(access, "calls_list", call=call_id, limit=1, offset=0)
     if not rows:
         raise HTTPException(404, f"call {call_id} does not exist")
     return rows[0]
 
 
-async def found_figures(access: Access, call_id: UUID) -> dict[str, Any]:
-    await found_call(access, call_id)
+async def get_figures_or_404(access: Access, call_id: UUID) -> dict[str, Any]:
+    await get_call_or_404(access, call_id)
     rows = await fetch_all(access, "analysis_show", call=call_id)
     if not rows:
         raise HTTPException(404, f"call {call_id} is not analysed yet; see its status")

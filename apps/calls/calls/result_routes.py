@@ -12,7 +12,7 @@ from fastapi import APIRouter, HTTPException, Path, Request, Response
 from fastapi.encoders import jsonable_encoder
 
 from calls import paths, subtitles
-from calls.requests import CallId, Reader, found_call, found_figures
+from calls.requests import CallId, Reader, get_call_or_404, get_figures_or_404
 from calls.storage import NotStored, storage
 from calls.transcript import Transcript
 from posthouse.server import file_route, stored_file
@@ -25,7 +25,7 @@ router = APIRouter()
 @file_route(router, "/{call_id}/audio")
 async def download_audio(call_id: CallId, request: Request, access: Reader) -> Response:
     """Download the audio of a call as FLAC. Supports HTTP Range."""
-    await found_call(access, call_id)
+    await get_call_or_404(access, call_id)
     return await stored_file(request, storage(), paths.audio(call_id), "audio/flac")
 
 
@@ -35,7 +35,7 @@ async def get_transcript(call_id: CallId, request: Request, access: Reader) -> R
 
     Phrases with their speaker, and the time and confidence of each word.
     """
-    await found_call(access, call_id)
+    await get_call_or_404(access, call_id)
     return await stored_file(request, storage(), paths.transcript(call_id), "application/json")
 
 
@@ -45,7 +45,7 @@ async def get_analysis(call_id: CallId, access: Reader) -> dict[str, Any]:
 
     Talk time, silence, speed, confidence and keywords.
     """
-    return await found_figures(access, call_id)
+    return await get_figures_or_404(access, call_id)
 
 
 @router.get("/{call_id}/export.{file_format}")
@@ -54,8 +54,8 @@ async def export_call(call_id: CallId, file_format: Format, access: Reader) -> R
 
     `srt` and `vtt`: the transcript as subtitles. `json`: the call with its figures and its transcript.
     """
-    call, figures = await found_call(access, call_id), await found_figures(access, call_id)
-    transcript = await _transcript(call_id)
+    call, figures = await get_call_or_404(access, call_id), await get_figures_or_404(access, call_id)
+    transcript = await _load_transcript(call_id)
     if file_format == "json":
         whole = {"call": call, "analysis": figures, "transcript": transcript.model_dump()}
         content = json.dumps(jsonable_encoder(whole), ensure_ascii=False, indent=2)
@@ -66,7 +66,7 @@ async def export_call(call_id: CallId, file_format: Format, access: Reader) -> R
     return Response(content, media_type=f"{MEDIA_TYPES[file_format]}; charset=utf-8", headers=headers)
 
 
-async def _transcript(call_id: UUID) -> Transcript:
+async def _load_transcript(call_id: UUID) -> Transcript:
     try:
         content = await asyncio.to_thread(storage().read, paths.transcript(call_id))
     except NotStored:

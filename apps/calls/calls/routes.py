@@ -11,7 +11,7 @@ from fastapi import HTTPException, Query, Request
 from calls import paths, result_routes
 from calls.db import sql
 from calls.handlers import discard, extract_audio
-from calls.requests import CallId, Reader, Rows, Writer, fetch_all, found_call
+from calls.requests import CallId, Reader, Rows, Writer, fetch_all, get_call_or_404
 from calls.settings import max_upload_bytes
 from calls.stages import stage_options
 from calls.storage import storage
@@ -40,11 +40,11 @@ async def upload_call(
         async with access.transaction() as db:
             row = {"call": call_id, "org": access.tenant, "title": title, "actor": access.actor}
             await db.execute(sql("call_add"), row)
-            await _start(access, db, call_id)
+            await _start_processing(access, db, call_id)
     except BaseException:
         await asyncio.to_thread(storage().remove, [raw])
         raise
-    return await found_call(access, call_id)
+    return await get_call_or_404(access, call_id)
 
 
 @router.get("")
@@ -72,7 +72,7 @@ async def search(
 @router.get("/{call_id}")
 async def show_call(call_id: CallId, access: Reader) -> dict[str, Any]:
     """Get a call, its status and its current stage."""
-    return await found_call(access, call_id)
+    return await get_call_or_404(access, call_id)
 
 
 @router.delete("/{call_id}", status_code=204)
@@ -81,11 +81,11 @@ async def delete_call(call_id: CallId, access: Writer) -> None:
 
     Deletes its transcript and figures, cancels and erases its jobs, and deletes its files shortly after.
     """
-    call = await found_call(access, call_id)
+    call = await get_call_or_404(access, call_id)
     access = access.for_tenant(call["org_id"])
     async with access.transaction() as db:
-        found = await db.execute(sql("call_delete"), {"call": call_id, "actor": access.actor})
-        if await found.fetchone() is None:  # deleted meanwhile
+        deleted = await db.execute(sql("call_delete"), {"call": call_id, "actor": access.actor})
+        if await deleted.fetchone() is None:  # deleted meanwhile
             raise HTTPException(404, f"call {call_id} does not exist")
         await discard.using(created_by=access.actor).enqueue(connection=db, call_id=call_id)
 
@@ -93,7 +93,7 @@ async def delete_call(call_id: CallId, access: Writer) -> None:
 @router.get("/{call_id}/jobs")
 async def list_jobs(call_id: CallId, access: Reader) -> Rows:
     """List the jobs of a call, in order of creation."""
-    call = await found_call(access, call_id)
+    call = await get_call_or_404(access, call_id)
     return await fetch_all(access.for_tenant(call["org_id"]), "jobs_list", call=call_id)
 
 
@@ -110,7 +110,7 @@ async def process(
 
     Existing results are kept; missing ones are created.
     """
-    call = await found_call(access, call_id)
+    call = await get_call_or_404(access, call_id)
     if call["status"] == "processing":
         raise HTTPException(
             409, f"call {call_id} is at stage {call['stage']}; wait until processing has finished"
@@ -119,14 +119,14 @@ async def process(
         raise HTTPException(409, "the recording of this failed call was deleted; upload it again")
     access = access.for_tenant(call["org_id"])
     async with access.transaction() as db:
-        await _start(access, db, call_id, transcribe_again=transcribe_again)
-    return await found_call(access, call_id)
+        await _start_processing(access, db, call_id, transcribe_again=transcribe_again)
+    return await get_call_or_404(access, call_id)
 
 
 router.include_router(result_routes.router)
 
 
-async def _start(access: Access, db: Any, call_id: UUID, **payload: bool) -> None:
-    signed: Any = {"correlation_id": str(call_id), "created_by": access.actor}
-    first = extract_audio.using(**stage_options(extract_audio, call_id), **signed)
+async def _start_processing(access: Access, db: Any, call_id: UUID, **payload: bool) -> None:
+    options: Any = {"correlation_id": str(call_id), "created_by": access.actor}
+    first = extract_audio.using(**stage_options(extract_audio, call_id), **options)
     await first.enqueue(connection=db, call_id=call_id, raw_path=paths.raw(call_id), **payload)

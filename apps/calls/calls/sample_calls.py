@@ -45,21 +45,21 @@ class EspeakMissing(Exception):
     """espeak-ng is not installed."""
 
 
-def record(target: Path, script: Sequence[Line], voices: Mapping[int, str] = VOICES) -> Path:
+def synthesize_call(target: Path, script: Sequence[Line], voices: Mapping[int, str] = VOICES) -> Path:
     """Write a recording with one channel per speaker."""
-    spoken = [(speaker, *_spoken(text, voices[speaker])) for speaker, text in script]
-    rate = spoken[0][2]
+    lines = [(speaker, *_synthesize(text, voices[speaker])) for speaker, text in script]
+    rate = lines[0][2]
     pause = int(PAUSE_SECONDS * rate)
-    sound = np.zeros((sum(len(samples) + pause for _, samples, _ in spoken), 2), np.int16)
+    samples_of_call = np.zeros((sum(len(samples) + pause for _, samples, _ in lines), 2), np.int16)
     position = 0
-    for speaker, samples, _ in spoken:
-        sound[position : position + len(samples), speaker - 1] = samples
+    for speaker, samples, _ in lines:
+        samples_of_call[position : position + len(samples), speaker - 1] = samples
         position += len(samples) + pause
     with wave.open(str(target), "wb") as file:
         file.setnchannels(2)
         file.setsampwidth(2)
         file.setframerate(rate)
-        file.writeframes(sound.tobytes())
+        file.writeframes(samples_of_call.tobytes())
     return target
 
 
@@ -67,27 +67,27 @@ def word_error_rate(script: Sequence[Line], recognized: dict[str, str]) -> float
     """Return the word error rate over both channels."""
     errors = words = 0
     for speaker in VOICES:
-        said = plain(" ".join(text for name, text in script if name == speaker))
-        errors += _distance(said, plain(recognized.get(str(speaker), "")))
-        words += len(said)
+        expected = split_words(" ".join(text for name, text in script if name == speaker))
+        errors += _distance(expected, split_words(recognized.get(str(speaker), "")))
+        words += len(expected)
     return errors / words
 
 
-def plain(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     return _WORD.findall(text.lower().replace("\u2019", "'"))
 
 
-def _distance(said: list[str], recognized: list[str]) -> int:
+def _distance(expected: list[str], recognized: list[str]) -> int:
     """Return the Levenshtein distance over words."""
     row = list(range(len(recognized) + 1))
-    for row_index, word in enumerate(said, 1):
+    for row_index, word in enumerate(expected, 1):
         before, row[0] = row[0], row_index
         for index, other in enumerate(recognized, 1):
             before, row[index] = row[index], min(row[index] + 1, row[index - 1] + 1, before + (word != other))
     return row[-1]
 
 
-def _spoken(text: str, voice: str) -> tuple[NDArray[np.int16], int]:
+def _synthesize(text: str, voice: str) -> tuple[NDArray[np.int16], int]:
     program = shutil.which("espeak-ng")
     if program is None:
         raise EspeakMissing(

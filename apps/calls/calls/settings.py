@@ -17,7 +17,7 @@ def setting(name: str, default: str = "", *other_names: str) -> str:
     return next((value for each in names if (value := os.environ.get(each))), default)
 
 
-def _of_speechkit(name: str, default: str = "") -> str:
+def _speechkit_setting(name: str, default: str = "") -> str:
     """Return a setting of SpeechKit: CALLS_SPEECHKIT_…, or SPEECHKIT_… as other programs read it."""
     return setting(f"SPEECHKIT_{name}", default, f"SPEECHKIT_{name}")
 
@@ -65,27 +65,27 @@ def min_confidence() -> float:
     return _number("MIN_CONFIDENCE", "0.55")
 
 
-def failed_days() -> float:
+def failed_upload_days() -> float:
     """Return after how many days the uploads of failed and canceled calls are deleted."""
     return _number("FAILED_DAYS", "30")
 
 
 def speechkit_url() -> str:
-    return _of_speechkit("URL", "https://transcribe.api.cloud.yandex.net")
+    return _speechkit_setting("URL", "https://transcribe.api.cloud.yandex.net")
 
 
 def operations_url() -> str:
     """Return the URL of the operations API of SpeechKit, which is another host."""
-    return _of_speechkit("OPERATIONS_URL", "https://operation.api.cloud.yandex.net")
+    return _speechkit_setting("OPERATIONS_URL", "https://operation.api.cloud.yandex.net")
 
 
 def speechkit_key() -> str:
-    return _of_speechkit("KEY")
+    return _speechkit_setting("KEY")
 
 
-def speechkit_seconds() -> float:
+def speechkit_timeout() -> float:
     """Return the timeout of a request to SpeechKit in seconds."""
-    return float(_of_speechkit("TIMEOUT_SECONDS", "30"))
+    return float(_speechkit_setting("TIMEOUT_SECONDS", "30"))
 
 
 def poll_interval_seconds(default: float) -> float:

@@ -14,7 +14,7 @@ from calls import settings
 from calls.transcript import Phrase, Transcript, Word
 
 MAX_RETRY_AFTER = 600.0
-_BUSY, _SERVER = 429, 500
+_TOO_MANY_REQUESTS, _SERVER_ERROR = 429, 500
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
@@ -34,7 +34,7 @@ class RateLimited(Exception):
         super().__init__("SpeechKit rate limit exceeded")
 
 
-class MalformedAnswer(Exception):
+class MalformedResponse(Exception):
     """The response does not follow the protocol."""
 
 
@@ -86,7 +86,7 @@ class Operation(BaseModel):
     error: OperationError | None = None
 
     @model_validator(mode="after")
-    def _says_how_it_ended(self) -> Self:
+    def _require_result(self) -> Self:
         if self.done and self.response is None and self.error is None:
             raise ValueError("the operation is done but has neither a response nor an error")
         return self
@@ -94,8 +94,8 @@ class Operation(BaseModel):
     def transcript(self) -> Transcript:
         """Return the most likely text of each chunk. Raises OperationFailed without a response."""
         if self.response is None:
-            why = self.error or OperationError(message="the operation is not done")
-            raise OperationFailed(f"operation {self.id} failed with code {why.code}: {why.message}")
+            error = self.error or OperationError(message="the operation is not done")
+            raise OperationFailed(f"operation {self.id} failed with code {error.code}: {error.message}")
         phrases = [_phrase(chunk) for chunk in self.response.chunks if chunk.alternatives]
         recognized = [phrase for phrase in phrases if phrase.words]
         ordered = sorted(recognized, key=lambda phrase: (phrase.words[0].start, phrase.speaker))
@@ -103,13 +103,13 @@ class Operation(BaseModel):
         return Transcript(language=settings.language(), phrases=ordered, unread_speakers=unread)
 
 
-def read_operation(answer: bytes) -> Operation:
+def read_operation(response: bytes) -> Operation:
     try:
-        return Operation.model_validate_json(answer)
+        return Operation.model_validate_json(response)
     except ValidationError as error:
         first = error.errors()[0]
         location = ".".join(str(item) for item in first["loc"]) or "the response"
-        raise MalformedAnswer(
+        raise MalformedResponse(
             f"invalid response: expected an operation; {location}: {first['msg']}"
         ) from None
 
@@ -123,49 +123,51 @@ def _phrase(chunk: Chunk) -> Phrase:
     return Phrase(speaker=chunk.channelTag, text=best.text, words=words)
 
 
-def start(link: str, idempotency_key: str) -> Operation:
+def start(audio_url: str, idempotency_key: str) -> Operation:
     """Start the recognition of OGG Opus. Requests with the same key start one operation."""
-    asked = {
+    body = {
         "config": {"specification": {"languageCode": settings.language(), "audioEncoding": "OGG_OPUS"}},
-        "audio": {"uri": link},
+        "audio": {"uri": audio_url},
     }
-    address = f"{settings.speechkit_url()}/speech/stt/v2/longRunningRecognize"
-    return _ask("POST", address, json=asked, headers={"Idempotency-Key": idempotency_key})
+    url = f"{settings.speechkit_url()}/speech/stt/v2/longRunningRecognize"
+    return _request("POST", url, json=body, headers={"Idempotency-Key": idempotency_key})
 
 
 def poll(operation_id: str) -> Operation:
-    found = _ask("GET", f"{settings.operations_url()}/operations/{operation_id}")
+    found = _request("GET", f"{settings.operations_url()}/operations/{operation_id}")
     if found.id != operation_id:
-        raise MalformedAnswer(f"requested operation {operation_id}, but the response is about {found.id}")
+        raise MalformedResponse(f"requested operation {operation_id}, but the response is about {found.id}")
     return found
 
 
-def _ask(method: str, address: str, *, headers: dict[str, str] | None = None, **body: Any) -> Operation:
+def _request(method: str, url: str, *, headers: dict[str, str] | None = None, **body: Any) -> Operation:
     key = settings.speechkit_key()
     if not key:
         raise RequestRejected("no API key for SpeechKit: set CALLS_SPEECHKIT_KEY")
-    signed = {"Authorization": f"Api-Key {key}", **(headers or {})}
+    all_headers = {"Authorization": f"Api-Key {key}", **(headers or {})}
     try:
-        answer = httpx.request(method, address, headers=signed, timeout=settings.speechkit_seconds(), **body)
+        response = httpx.request(
+            method, url, headers=all_headers, timeout=settings.speechkit_timeout(), **body
+        )
     except httpx.HTTPError as error:
         raise ServiceUnavailable(
-            f"SpeechKit is unavailable: {method} {address}: {type(error).__name__} {error}".rstrip()
+            f"SpeechKit is unavailable: {method} {url}: {type(error).__name__} {error}".rstrip()
         ) from None
-    _raise_for_status(answer)
-    return read_operation(answer.content)
+    _raise_for_status(response)
+    return read_operation(response.content)
 
 
-def _raise_for_status(answer: httpx.Response) -> None:
-    message = f"SpeechKit returned {answer.status_code}: {answer.text[:500]}"
-    if answer.status_code == _BUSY:
-        raise RateLimited(_retry_after(answer))
-    if answer.status_code >= _SERVER:
+def _raise_for_status(response: httpx.Response) -> None:
+    message = f"SpeechKit returned {response.status_code}: {response.text[:500]}"
+    if response.status_code == _TOO_MANY_REQUESTS:
+        raise RateLimited(_retry_after(response))
+    if response.status_code >= _SERVER_ERROR:
         raise ServiceUnavailable(message)
-    if not answer.is_success:
+    if not response.is_success:
         raise RequestRejected(message)
 
 
-def _retry_after(answer: httpx.Response) -> float | None:
+def _retry_after(response: httpx.Response) -> float | None:
     """Return the seconds of Retry-After; None without one, or for a date, which means the normal interval."""
-    text = answer.headers.get("Retry-After", "")
+    text = response.headers.get("Retry-After", "")
     return min(float(text), MAX_RETRY_AFTER) if text.isdecimal() else None

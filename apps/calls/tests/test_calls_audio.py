@@ -6,7 +6,7 @@ import av
 import pytest
 
 from calls import whisper
-from calls.audio import NoAudio, as_flac, as_opus, probe
+from calls.audio import NoAudio, convert_to_flac, convert_to_opus, probe
 from calls.speechkit import Operation
 from posthouse_media import ffmpeg_path
 
@@ -16,8 +16,8 @@ def made(target, *options):
     return target
 
 
-def test_two_channels_stay_two_at_sixteen_thousand_samples(sounds, recording):
-    flac, ogg = sounds
+def test_two_channels_stay_two_at_sixteen_thousand_samples(audio_files, recording):
+    flac, ogg = audio_files
     with av.open(str(flac)) as container:
         assert (container.streams.audio[0].rate, container.streams.audio[0].codec_context.name) == (
             16_000,
@@ -35,7 +35,7 @@ def test_the_sound_of_a_video_is_taken_and_more_channels_become_two(tmp_path):
         *("-f", "lavfi", "-i", "testsrc=size=64x64:rate=5:duration=1"),
         *("-f", "lavfi", "-i", "anoisesrc=duration=1", "-ac", "6", "-c:a", "flac"),
     )
-    with as_flac(video) as flac:
+    with convert_to_flac(video) as flac:
         assert probe(flac).channels == 2
         with av.open(str(flac)) as container:
             assert not container.streams.video
@@ -43,11 +43,11 @@ def test_the_sound_of_a_video_is_taken_and_more_channels_become_two(tmp_path):
 
 def test_what_has_no_sound_is_refused(tmp_path):
     silent = made(tmp_path / "film.mkv", "-f", "lavfi", "-i", "testsrc=size=64x64:rate=5:duration=1")
-    with pytest.raises(NoAudio), as_flac(silent):
+    with pytest.raises(NoAudio), convert_to_flac(silent):
         pass
     torn = tmp_path / "torn.wav"
     torn.write_bytes(b"RIFF")
-    with pytest.raises(NoAudio), as_opus(torn):
+    with pytest.raises(NoAudio), convert_to_opus(torn):
         pass
 
 
@@ -63,4 +63,4 @@ def test_other_weights_are_refused(tmp_path):
     forged = tmp_path / "model.bin"
     forged.write_bytes(b"weights")
     with pytest.raises(whisper.ModelMismatch, match="not 1a5afae0"):
-        whisper.check_weights(forged)
+        whisper.verify_checksum(forged)

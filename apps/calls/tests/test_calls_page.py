@@ -46,11 +46,11 @@ async def check_search(page, expect):
     await expect(transcript.locator("mark")).to_have_text(["parcel", "daughter"])
 
 
-async def test_upload_listen_search_export_and_delete(product, recording, folder):
-    async with opened(product.url, "--autoplay-policy=no-user-gesture-required") as (page, expect):
-        await product.worker(POSTHOUSE_PROCESS_SLOTS="1")
-        admin = await product.client_for("tenant-admin", "acme")
-        await log_in(page, "/apps/calls/", await product.key("tenant-admin", "acme"))
+async def test_upload_listen_search_export_and_delete(running_app, recording, folder):
+    async with opened(running_app.url, "--autoplay-policy=no-user-gesture-required") as (page, expect):
+        await running_app.worker(POSTHOUSE_PROCESS_SLOTS="1")
+        admin = await running_app.client_for("tenant-admin", "acme")
+        await log_in(page, "/apps/calls/", await running_app.key("tenant-admin", "acme"))
         await expect(page.get_by_text("No calls yet")).to_be_visible()
         await page.set_input_files("#calls-files", recording)
         row = page.get_by_role("row").filter(has_text="call.wav")
@@ -74,5 +74,5 @@ async def test_upload_listen_search_export_and_delete(product, recording, folder
         assert (await admin.get(f"/calls/{call_id}")).status_code == 404
         await page.goto(f"/apps/calls/calls/{call_id}")
         await expect(page.get_by_text("does not exist")).to_be_visible()
-    await product.until_ended()
+    await running_app.until_ended()
     assert [file for file in folder.folder.rglob("*") if file.is_file()] == []

@@ -21,9 +21,9 @@ async def get(client, path, status=200):
     return answer.json()
 
 
-async def check_call(product, client, call_id, script):
+async def check_call(running_app, client, call_id, script):
     """All there is of a call that is done, and nothing else."""
-    assert product.statuses() == {(kind, "succeeded"): 1 for kind in STAGES}
+    assert running_app.statuses() == {(kind, "succeeded"): 1 for kind in STAGES}
     call = await get(client, f"/calls/{call_id}")
     assert (call["status"], call["stage"], call["error"], call["channels"]) == ("done", "analyze", None, 2)
     transcript = await get(client, f"/calls/{call_id}/transcript")
@@ -33,7 +33,7 @@ async def check_call(product, client, call_id, script):
     assert word_error_rate(script, recognized) <= 0.25
     figures = await get(client, f"/calls/{call_id}/analysis")
     check_figures(figures, call["duration"])
-    artifacts = product.rows("select kind, path, org_id from calls.artifacts order by kind")
+    artifacts = running_app.rows("select kind, path, org_id from calls.artifacts order by kind")
     kept = [paths.audio(call_id), paths.transcript(call_id)]
     assert [(row["path"], row["org_id"]) for row in artifacts] == [(path, "acme") for path in kept]
     made = [paths.raw, paths.audio, paths.ogg, paths.recognized, paths.transcript]
@@ -51,25 +51,25 @@ def check_figures(figures, duration):
     assert {"delivery", "office"} <= {keyword["word"] for keyword in figures["keywords"]}
 
 
-async def test_from_upload_to_figures(product, folder, send, script):
+async def test_from_upload_to_figures(running_app, folder, upload_call, script):
     admin, viewer = (
-        await product.client_for("tenant-admin", "acme"),
-        await product.client_for("tenant-viewer", "acme"),
+        await running_app.client_for("tenant-admin", "acme"),
+        await running_app.client_for("tenant-viewer", "acme"),
     )
-    call_id = await send(admin)
+    call_id = await upload_call(admin)
     assert (await get(viewer, f"/calls/{call_id}"))["status"] == "processing"
     assert (await admin.post(f"/calls/{call_id}/process")).status_code == 409
     await get(viewer, f"/calls/{call_id}/analysis", 404)
     await get(viewer, f"/calls/{call_id}/transcript", 404)
-    await product.worker(**WORKER)
-    await product.until_ended()
-    await check_call(product, viewer, call_id, script)
+    await running_app.worker(**WORKER)
+    await running_app.until_ended()
+    await check_call(running_app, viewer, call_id, script)
     await _check_audio(viewer, call_id)
     await _check_exports(viewer, call_id)
     await _check_search(viewer, call_id)
     await _check_jobs(viewer, call_id)
-    await _check_strangers(product, call_id)
-    await _check_again(product, admin, call_id)
+    await _check_strangers(running_app, call_id)
+    await _check_again(running_app, admin, call_id)
 
 
 async def _check_audio(viewer, call_id):
@@ -124,43 +124,45 @@ async def _check_jobs(viewer, call_id):
     }  # fmt: skip
 
 
-async def _check_strangers(product, call_id):
-    stranger = await product.client_for("tenant-admin", "globex")
+async def _check_strangers(running_app, call_id):
+    stranger = await running_app.client_for("tenant-admin", "globex")
     assert await get(stranger, "/calls") == []
     assert await get(stranger, "/calls/search?q=parcel") == []
     for path in ("", "/jobs", "/audio", "/transcript", "/analysis"):
         await get(stranger, f"/calls/{call_id}{path}", 404)
     assert (await stranger.post(f"/calls/{call_id}/process")).status_code == 404
-    ours = await get(await product.client_for("super-admin"), "/calls?tenant=acme")
+    ours = await get(await running_app.client_for("super-admin"), "/calls?tenant=acme")
     assert [call["call_id"] for call in ours] == [call_id]
 
 
-async def _check_again(product, admin, call_id):
+async def _check_again(running_app, admin, call_id):
     """Everything is there: each stage sees it, and nothing changes."""
-    before = product.rows("select * from calls.artifacts, calls.analyses")
+    before = running_app.rows("select * from calls.artifacts, calls.analyses")
     assert (await admin.post(f"/calls/{call_id}/process")).status_code == 202
-    await product.until_ended()
-    assert product.rows("select * from calls.artifacts, calls.analyses") == before
+    await running_app.until_ended()
+    assert running_app.rows("select * from calls.artifacts, calls.analyses") == before
     twice = dict.fromkeys(STAGES, 2) | {recognize.kind: 1, transcribe_poll.kind: 1}
-    assert product.statuses() == {(kind, "succeeded"): count for kind, count in twice.items()}
+    assert running_app.statuses() == {(kind, "succeeded"): count for kind, count in twice.items()}
     assert (await admin.post(f"/calls/{call_id}/process?transcribe_again=true")).status_code == 202
-    await product.until_ended()
-    assert product.statuses()[recognize.kind, "succeeded"] == 2
-    assert product.rows("select * from calls.artifacts, calls.analyses") == before, "read as before"
+    await running_app.until_ended()
+    assert running_app.statuses()[recognize.kind, "succeeded"] == 2
+    assert running_app.rows("select * from calls.artifacts, calls.analyses") == before, "read as before"
 
 
 @pytest.mark.soak
-async def test_a_worker_killed_in_any_stage_leaves_nothing_undone_or_doubled(product, folder, send, script):
+async def test_a_worker_killed_in_any_stage_leaves_nothing_undone_or_doubled(
+    running_app, folder, upload_call, script
+):
     seed = time.time_ns()
     stage = random.Random(seed).choice(STAGES)
     print(f"kills in {stage} (seed {seed})")  # noqa: T201 - to reproduce a failure
-    admin = await product.client_for("tenant-admin", "acme")
-    call_id = await send(admin)
-    doomed = await product.worker(**WORKER)
-    await product.until(
-        lambda: any(kind == stage and status != "queued" for kind, status in product.statuses()), stage
+    admin = await running_app.client_for("tenant-admin", "acme")
+    call_id = await upload_call(admin)
+    doomed = await running_app.worker(**WORKER)
+    await running_app.until(
+        lambda: any(kind == stage and status != "queued" for kind, status in running_app.statuses()), stage
     )
-    product.kill(doomed)
-    await product.worker(**WORKER)
-    await product.until_ended()
-    await check_call(product, admin, call_id, script)
+    running_app.kill(doomed)
+    await running_app.worker(**WORKER)
+    await running_app.until_ended()
+    await check_call(running_app, admin, call_id, script)

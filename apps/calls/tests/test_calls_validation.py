@@ -7,9 +7,11 @@ from calls.handlers import analyze, app, extract_audio, transcribe_start
 from posthouse.testing import drain
 
 
-def added(product, org="acme"):
+def added(running_app, org="acme"):
     call_id = str(uuid4())
-    product.rows("insert into calls.calls (id, org_id, title) values (%s, %s, '') returning id", call_id, org)
+    running_app.rows(
+        "insert into calls.calls (id, org_id, title) values (%s, %s, '') returning id", call_id, org
+    )
     return call_id
 
 
@@ -17,12 +19,14 @@ def left(tmp_path):
     return [path for path in (tmp_path / "a storage").rglob("*") if path.is_file()]
 
 
-async def test_jobs_that_cannot_succeed_fail_at_once_and_say_why(product, folder, send, sounds):
-    lost, foreign, empty, unheard = (added(product) for _ in range(4))
-    admin = await product.client_for("tenant-admin", "acme")
-    garbage = await send(admin, b"this is no recording")
+async def test_jobs_that_cannot_succeed_fail_at_once_and_say_why(
+    running_app, folder, upload_call, audio_files
+):
+    lost, foreign, empty, unheard = (added(running_app) for _ in range(4))
+    admin = await running_app.client_for("tenant-admin", "acme")
+    garbage = await upload_call(admin, b"this is no recording")
     for call_id in (foreign, unheard):
-        folder.put(paths.audio(call_id), sounds[0])
+        folder.put(paths.audio(call_id), audio_files[0])
     await extract_audio.using(tenant="acme", subject=lost).enqueue(call_id=lost, raw_path=paths.raw(lost))
     await transcribe_start.using(tenant="globex", subject=foreign).enqueue(
         call_id=foreign, audio_path=paths.audio(foreign)
@@ -34,7 +38,7 @@ async def test_jobs_that_cannot_succeed_fail_at_once_and_say_why(product, folder
         call_id=empty, transcript_path=paths.transcript(empty)
     )
     await drain(app)
-    rows = product.rows("select subject, status, attempt_count, error from posthouse.jobs")
+    rows = running_app.rows("select subject, status, attempt_count, error from posthouse.jobs")
     assert {(row["status"], row["attempt_count"]) for row in rows} == {("failed", 1)}
     errors = {
         row["subject"]: (row["error"]["type"].rpartition(".")[2], row["error"]["message"]) for row in rows
@@ -52,30 +56,30 @@ async def test_jobs_that_cannot_succeed_fail_at_once_and_say_why(product, folder
     assert (await admin.get(f"/calls/{garbage}")).json()["status"] == "failed"
 
 
-async def test_an_upload_of_nothing_is_refused_and_leaves_nothing(product, folder, tmp_path):
-    admin = await product.client_for("tenant-admin", "acme")
+async def test_an_upload_of_nothing_is_refused_and_leaves_nothing(running_app, folder, tmp_path):
+    admin = await running_app.client_for("tenant-admin", "acme")
     answer = await admin.post("/calls", content=b"")
     assert answer.status_code == 422
     assert answer.json()["detail"] == "the request body is empty; send the recording as body"
-    assert product.rows("select * from calls.calls") == []
+    assert running_app.rows("select * from calls.calls") == []
     assert left(tmp_path) == []
 
 
-async def test_uploads_are_bounded_and_need_the_right_role(product, chosen, folder, recording, tmp_path):
-    chosen(MAX_UPLOAD_BYTES=1000)
+async def test_uploads_are_bounded_and_need_the_right_role(running_app, set_env, folder, recording, tmp_path):
+    set_env(MAX_UPLOAD_BYTES=1000)
     admin, viewer = (
-        await product.client_for("tenant-admin", "acme"),
-        await product.client_for("tenant-viewer", "acme"),
+        await running_app.client_for("tenant-admin", "acme"),
+        await running_app.client_for("tenant-viewer", "acme"),
     )
     assert (await admin.post("/calls", content=recording.read_bytes())).status_code == 413
     assert (await viewer.post("/calls", content=b"sound")).status_code == 403
-    assert product.rows("select * from calls.calls") == []
+    assert running_app.rows("select * from calls.calls") == []
     assert left(tmp_path) == []
     assert (await admin.get(f"/calls/{uuid4()}")).status_code == 404
 
 
-async def test_values_that_cannot_be_stored_are_refused(product, folder, tmp_path):
-    admin = await product.client_for("tenant-admin", "acme")
+async def test_values_that_cannot_be_stored_are_refused(running_app, folder, tmp_path):
+    admin = await running_app.client_for("tenant-admin", "acme")
     answer = await admin.post("/calls", params={"title": "a\x00b"}, content=b"recording")
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request"), answer.text
-    assert (product.rows("select * from calls.calls"), left(tmp_path)) == ([], [])
+    assert (running_app.rows("select * from calls.calls"), left(tmp_path)) == ([], [])

@@ -18,13 +18,13 @@ from embeddings.providers import Rejected
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
-    given = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     try:
-        shown = asyncio.run(_run(given))
+        models_shown = asyncio.run(_run(options))
     except (models.ChangeConflict, Rejected, ConnectionError) as error:
         sys.stderr.write(f"embeddings: error: {error}\n")
         return 1
-    sys.stdout.write(f"{json.dumps(shown, default=str, indent=2)}\n")
+    sys.stdout.write(f"{json.dumps(models_shown, default=str, indent=2)}\n")
     return 0
 
 
@@ -48,21 +48,21 @@ def _positive(text: str) -> int:
     return number
 
 
-async def _run(given: argparse.Namespace) -> Row:
-    model = await models.check_model(given.model) if given.command == "change" else ""
+async def _run(options: argparse.Namespace) -> Row:
+    model = await models.check_model(options.model) if options.command == "change" else ""
     async with await AsyncConnection.connect(app.database_url()) as db:
-        await _act(db, given, model)
+        await _act(db, options, model)
         return await models.show_models(db)
 
 
-async def _act(db: Db, given: argparse.Namespace, model: str) -> None:
+async def _act(db: Db, options: argparse.Namespace, model: str) -> None:
     actor = f"cli:{getpass.getuser()}"
-    if given.command == "change":
-        await models.start_change(db, model, given.texts_per_minute, actor)
-    elif given.command == "cancel":
+    if options.command == "change":
+        await models.start_change(db, model, options.texts_per_minute, actor)
+    elif options.command == "cancel":
         await models.cancel_change(db)
-    elif given.command in {"pause", "resume"}:
-        await models.control_change(db, {"is_paused": given.command == "pause"}, actor)
+    elif options.command in {"pause", "resume"}:
+        await models.control_change(db, {"is_paused": options.command == "pause"}, actor)
 
 
 if __name__ == "__main__":

@@ -29,9 +29,9 @@ TENANT = "demo"
 """Holds only the rules of the latest demo."""
 SIZE = 4000
 COPIES = 0.3
-SAMPLE = 2
+SAMPLE_RATIO = 2
 """For each of this many rules inserted at once, one is inserted alone, and each loop embeds one text."""
-TURN = 2000
+RULES_PER_ROUND = 2000
 """Rules per turn. The ways of embedding take turns, so that other load on the machine affects all alike.
 
 A turn takes a second or more, so that its first and last batches, during which a core idles, count little.
@@ -48,7 +48,7 @@ class Inserts(NamedTuple):
 
 
 @dataclass
-class Pace:
+class Throughput:
     """How many texts were computed, in how many seconds."""
 
     jobs: int = 0
@@ -67,25 +67,33 @@ class Pace:
 
 async def demo(stage: Stage) -> dict[str, Any]:
     size = stage.size or SIZE
-    book, run = SampleRules(), uuid4().hex[:8]
-    batched, alone, singly, bulk, copied = Pace(), Pace(), Pace(), Pace(), Pace()
+    sample_rules, run = SampleRules(), uuid4().hex[:8]
+    batched, alone, single, bulk, copied = (
+        Throughput(),
+        Throughput(),
+        Throughput(),
+        Throughput(),
+        Throughput(),
+    )
     async with await AsyncConnection.connect(stage.database_url, autocommit=True) as db:
         stage.say("deleting the rules of the previous demo, and preparing the model")
         await db.execute(sql("demo_clear"), {"tenant": TENANT})
-        await _embed(stage, db, _at_once(book.rules(1)), f"{run} first", Pace())
-        await _call_model(book.rules(1), 1, Pace())
+        await _embed(stage, db, _bulk_insert(sample_rules.rules(1)), f"{run} first", Throughput())
+        await _call_model(sample_rules.rules(1), 1, Throughput())
         stage.say(f"embedding {size} rules inserted at once, others one by one, and others without a queue")
         written = 0.0
-        for number, share in enumerate(turns(size)):
-            sample = max(6, share // SAMPLE)
-            await _call_model(book.rules(sample), BATCH, batched)
-            await _call_model(book.rules(sample), 1, alone)
-            await _embed(stage, db, _one_by_one(book.rules(sample)), f"{run} singly {number}", singly)
-            originals, copies = _split(book.rules(share, COPIES))
-            written += await _embed(stage, db, _at_once(originals), f"{run} at once {number}", bulk)
+        for number, share in enumerate(split_into_rounds(size)):
+            sample = max(6, share // SAMPLE_RATIO)
+            await _call_model(sample_rules.rules(sample), BATCH, batched)
+            await _call_model(sample_rules.rules(sample), 1, alone)
+            await _embed(
+                stage, db, _single_inserts(sample_rules.rules(sample)), f"{run} singly {number}", single
+            )
+            originals, copies = _split(sample_rules.rules(share, COPIES))
+            written += await _embed(stage, db, _bulk_insert(originals), f"{run} at once {number}", bulk)
             if copies["titles"]:
-                written += await _embed(stage, db, _at_once(copies), f"{run} copies {number}", copied)
-        near = await _nearest(stage, db, f"{run} at once 0")
+                written += await _embed(stage, db, _bulk_insert(copies), f"{run} copies {number}", copied)
+        similar_rules = await _find_nearest(stage, db, f"{run} at once 0")
     stage.link("Search the rules", "/apps/embeddings/?q=keep+passwords+out+of+logs")
     return {
         "rules": size,
@@ -97,16 +105,16 @@ async def demo(stage: Stage) -> dict[str, Any]:
         "inserted_at_once_per_second": round(bulk.per_second, 1),
         "inserted_at_once_to_loop_in_batches": round(bulk.per_second / batched.per_second, 2),
         "loop_one_by_one_per_second": round(alone.per_second, 1),
-        "inserted_singly_per_second": round(singly.per_second, 1),
-        "inserted_singly_to_loop_one_by_one": round(singly.per_second / alone.per_second, 2),
-        "inserted_singly_to_loop_in_batches": round(singly.per_second / batched.per_second, 2),
-        "nearest": near,
+        "inserted_singly_per_second": round(single.per_second, 1),
+        "inserted_singly_to_loop_one_by_one": round(single.per_second / alone.per_second, 2),
+        "inserted_singly_to_loop_in_batches": round(single.per_second / batched.per_second, 2),
+        "nearest": similar_rules,
     }
 
 
-def turns(size: int) -> list[int]:
+def split_into_rounds(size: int) -> list[int]:
     """Divide the rules into turns of about the same size."""
-    count = max(1, round(size / TURN))
+    count = max(1, round(size / RULES_PER_ROUND))
     return [size * (number + 1) // count - size * number // count for number in range(count)]
 
 
@@ -120,7 +128,7 @@ def _split(rules: Columns) -> tuple[Columns, Columns]:
     )
 
 
-async def _call_model(rules: Columns, at_once: int, pace: Pace) -> None:
+async def _call_model(rules: Columns, at_once: int, throughput: Throughput) -> None:
     """Embed texts in a loop without a queue and a database, ``at_once`` texts per call of the model."""
     columns = zip(rules["titles"], rules["guidances"], rules["rationales"], strict=True)
     texts = [" ".join(each) for each in columns]
@@ -128,43 +136,43 @@ async def _call_model(rules: Columns, at_once: int, pace: Pace) -> None:
     started = time.perf_counter()
     for start in range(0, len(texts), at_once):
         await embed(model, texts[start : start + at_once])
-    pace.add(len(texts), len(texts), time.perf_counter() - started)
+    throughput.add(len(texts), len(texts), time.perf_counter() - started)
 
 
-def _at_once(rules: Columns) -> Inserts:
+def _bulk_insert(rules: Columns) -> Inserts:
     return Inserts("demo_rules", [dict(rules)])
 
 
-def _one_by_one(rules: Columns) -> Inserts:
+def _single_inserts(rules: Columns) -> Inserts:
     names = ("rule_id", "title", "guidance", "rationale", "priority")
     return Inserts(
         "demo_rule", [dict(zip(names, row, strict=True)) for row in zip(*rules.values(), strict=True)]
     )
 
 
-async def _embed(stage: Stage, db: Db, inserts: Inserts, name: str, pace: Pace) -> float:
+async def _embed(stage: Stage, db: Db, inserts: Inserts, name: str, throughput: Throughput) -> float:
     """Insert rules, and wait for the jobs that the trigger created. Return the duration of the inserts."""
     await db.execute(sql("demo_settings"), {"import": name})
     started = time.perf_counter()
     for parameters in inserts.parameters:
         await db.execute(sql(inserts.statement), parameters | {"tenant": TENANT})
-    took = time.perf_counter() - started
+    elapsed = time.perf_counter() - started
     await stage.follow(name)
     found = await fetch_one(db, "demo_pace", {"import": name})
     assert found is not None
-    pace.add(**found)
-    return took
+    throughput.add(**found)
+    return elapsed
 
 
-async def _nearest(stage: Stage, db: Db, name: str) -> list[str]:
+async def _find_nearest(stage: Stage, db: Db, name: str) -> list[str]:
     chosen = await fetch_one(db, "demo_chosen", {"import": name})
     assert chosen is not None
     async with db.transaction():
-        near = await near_rule(db, chosen["id"], CANDIDATES)
+        similar_rules = await near_rule(db, chosen["id"], CANDIDATES)
     text = f"{chosen['guidance']} {chosen['rationale']}"
     stage.say(f"most similar to: {text}")
     # Many rules differ in their titles only: the most similar one of each other text is shown.
-    similar = {f"{one['guidance']} {one['rationale']}": one["similarity"] for one in reversed(near)}
+    similar = {f"{one['guidance']} {one['rationale']}": one["similarity"] for one in reversed(similar_rules)}
     similar.pop(text, None)
     lines = [f"{similarity:.3f} {other}" for other, similarity in list(similar.items())[::-1][:NEAREST]]
     for line in lines:

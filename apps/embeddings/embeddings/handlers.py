@@ -13,7 +13,7 @@ from uuid import UUID
 import posthouse
 from embeddings import store
 from embeddings.batch_embedder import BatchEmbedder
-from embeddings.models import hold_active, store_models
+from embeddings.models import lock_active_model, store_models
 from embeddings.providers import Rejected, Vector, full_name
 from embeddings.reembedding import Reembedding
 from embeddings.settings import keep_unused_days
@@ -34,7 +34,7 @@ INDEXED_AT_ONCE = 100
 
 
 @dataclass
-class Asked:
+class EmbedPayload:
     """The payload, as created by embeddings.request in the database."""
 
     rule_id: UUID
@@ -48,7 +48,7 @@ class Asked:
     queue="embeddings",
     batch=BATCH,
     batches=3,  # while one computes, the others read and write
-    takes=Asked,
+    takes=EmbedPayload,
     retry=RETRY,
     max_attempts=3,
     timeout=TIMEOUT,
@@ -116,12 +116,12 @@ async def _embedded(jobs: Sequence[posthouse.Job]) -> list[Any]:
     embedder = BatchEmbedder()
     vectors = await embedder.vectors(_missing(pairs))
     async with jobs[0].transaction() as db:
-        active = await hold_active(db)
+        active = await lock_active_model(db)
         await store.keep(db, vectors)
         await store.release(db, [one for one, known in pairs if known.is_taken])
         await store.forget_previous(db, [one for one, known in pairs if known.has_previous])
-    answers = Answers(embedder, vectors, models.active, active)
-    return [answers.to(request, known) for request, known in pairs]
+    outcomes = BatchOutcomes(embedder, vectors, models.active, active)
+    return [outcomes.to(request, known) for request, known in pairs]
 
 
 def _request(job: posthouse.Job, active: str) -> Request:
@@ -140,7 +140,7 @@ def _missing(pairs: Sequence[tuple[Request, Found]]) -> dict[Text, str]:
     }
 
 
-class Answers:
+class BatchOutcomes:
     """Outcomes of the jobs of a batch."""
 
     def __init__(
@@ -153,7 +153,7 @@ class Answers:
         self._embedder = embedder
         self._vectors = vectors
         self._replaced = before if before != active else None
-        self._told: set[Text] = set()
+        self._reported: set[Text] = set()
 
     def to(self, request: Request, known: Found) -> Any:
         text = request.text
@@ -170,8 +170,8 @@ class Answers:
         return self._success(text, dimensions)
 
     def _success(self, text: Text, dimensions: int) -> dict[str, Any]:
-        reused = text not in self._vectors or text in self._told
-        self._told.add(text)
+        reused = text not in self._vectors or text in self._reported
+        self._reported.add(text)
         return {
             "embedding_model": text.model,
             "embedding_dimensions": dimensions,

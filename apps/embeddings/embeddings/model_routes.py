@@ -9,9 +9,9 @@ from typing import Annotated
 from fastapi import HTTPException
 
 from embeddings import models
-from embeddings.bodies import ModelChange, NewModel
 from embeddings.db import Db, Row
 from embeddings.providers import Rejected
+from embeddings.requests import ModelChange, NewModel
 from posthouse.server import Access, Permission, allow, api_router
 
 router = api_router("", "embeddings")

@@ -47,7 +47,7 @@ async def _stored_models(db: Db) -> Models | None:
         return await cursor.fetchone()
 
 
-async def hold_active(db: Db) -> str:
+async def lock_active_model(db: Db) -> str:
     """Return the active model, which cannot change until the end of the transaction."""
     row = await (await db.execute(sql("models_share"))).fetchone()
     assert row is not None
@@ -85,15 +85,18 @@ async def start_change(db: Db, model: str, texts_per_minute: int | None, actor: 
     """Start the change to a model in the background."""
     if (await store_models(db)).active == model:
         raise ChangeConflict(f"model {model} is already active")
-    asked = {"next": model, "texts_per_minute": texts_per_minute, "actor": actor}
-    if await fetch_one(db, "models_start", asked) is None:
+    parameters = {"next": model, "texts_per_minute": texts_per_minute, "actor": actor}
+    if await fetch_one(db, "models_start", parameters) is None:
         raise ChangeConflict("another change is in progress; cancel it first")
 
 
 async def control_change(db: Db, changes: Row, actor: str) -> None:
     """Pause or resume the change, or set its rate: the keys ``is_paused`` and ``texts_per_minute``."""
-    asked = {"is_paused": None, "texts_per_minute": None, **changes, "actor": actor}
-    if await fetch_one(db, "models_control", asked | {"has_rate": "texts_per_minute" in changes}) is None:
+    parameters = {"is_paused": None, "texts_per_minute": None, **changes, "actor": actor}
+    if (
+        await fetch_one(db, "models_control", parameters | {"has_rate": "texts_per_minute" in changes})
+        is None
+    ):
         raise ChangeConflict(NO_CHANGE)
 
 

@@ -30,7 +30,7 @@ def pack(vectors: Sequence[Vector]) -> PackedVectors:
     return PackedVectors(items.tobytes())
 
 
-class _PackedDumper(Dumper):
+class _PackedVectorDumper(Dumper):
     format = Format.BINARY
     vector_oid: int
 
@@ -39,11 +39,13 @@ class _PackedDumper(Dumper):
         return struct.pack(">iiIii", 1, 0, self.vector_oid, count, 1) + obj
 
 
-async def send_packed(db: Db) -> None:
+async def register_vector_type(db: Db) -> None:
     """Let a connection send packed vectors. The number of the type differs between databases."""
     if db.adapters.types.get("vector") is None:
         found = await TypeInfo.fetch(db, "vector")
         assert found is not None
         found.register(db)
-        dumper = type("VectorsDumper", (_PackedDumper,), {"oid": found.array_oid, "vector_oid": found.oid})
+        dumper = type(
+            "VectorsDumper", (_PackedVectorDumper,), {"oid": found.array_oid, "vector_oid": found.oid}
+        )
         db.adapters.register_dumper(PackedVectors, dumper)

@@ -34,13 +34,13 @@ class Reembedding:
             models = await self._models()
             if models.next is None or models.is_paused:
                 return {"status": "canceled" if models.next is None else "paused", "active": models.active}
-            stored = await self._pass(models.next)
-            if await self._switched(models.next):
+            stored = await self._embed_missing(models.next)
+            if await self._try_switch(models.next):
                 return {"status": "switched", "active": models.next, "replaced": models.active}
             if self._rejected and not stored and not (await self._models()).is_paused:
                 raise self._rejection(models.next)
 
-    async def _pass(self, model: str) -> int:
+    async def _embed_missing(self, model: str) -> int:
         """Embed the missing texts in the order of their keys; return how many were stored.
 
         Rules that are written meanwhile may come before the position: the next pass finds them.
@@ -81,7 +81,7 @@ class Reembedding:
         async with self._job.transaction() as db:
             return await find_models(db)
 
-    async def _switched(self, model: str) -> bool:
+    async def _try_switch(self, model: str) -> bool:
         async with self._job.transaction() as db:
             return await switch_model(db, model)
 

@@ -9,10 +9,10 @@ from uuid import UUID
 from fastapi import HTTPException, Path, Query
 
 from embeddings import model_routes
-from embeddings.bodies import Line, NewJob, NewRule, RuleChange, required
 from embeddings.db import Row, fetch_all, fetch_one
 from embeddings.models import find_models
 from embeddings.providers import Rejected, embed
+from embeddings.requests import NewJob, NewRule, NonEmptyText, RuleChange, row_or_error
 from embeddings.store import near_rule, near_text
 from posthouse.server import Access, Permission, allow, api_router, app_pages
 
@@ -21,7 +21,7 @@ router.include_router(model_routes.router)
 router.include_router(app_pages("embeddings", "Embeddings", pathlib.Path(__file__).with_name("page")))
 Reader = Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)]
 Writer = Annotated[Access, allow(Permission.JOBS_WRITE, tenant_scoped=True)]
-Most = Annotated[int, Query(ge=1, le=100, description="Maximum number of rows.")]
+Limit = Annotated[int, Query(ge=1, le=100, description="Maximum number of rows.")]
 RuleId = Annotated[UUID, Path(description="Id of the rule.")]
 JobId = Annotated[UUID, Path(description="Id of the job.")]
 
@@ -33,9 +33,9 @@ async def create_job(new: NewJob, access: Writer) -> Row:
     Embeds the rule again, or with another model. If a job for the same text is active, that job is returned.
     """
     async with access.transaction() as db:
-        asked = new.model_dump() | {"actor": access.actor}
-        job_id = (required(await fetch_one(db, "request_job", asked), "rule not found"))["id"]
-        return required(await fetch_one(db, "show_job", {"id": job_id}), "job not found")
+        parameters = new.model_dump() | {"actor": access.actor}
+        job_id = (row_or_error(await fetch_one(db, "job_request", parameters), "rule not found"))["id"]
+        return row_or_error(await fetch_one(db, "job_show", {"id": job_id}), "job not found")
 
 
 @router.get("/jobs/embedding")
@@ -45,18 +45,18 @@ async def list_jobs(
         Literal["pending", "processing", "completed", "failed", "retrying", "canceled"] | None,
         Query(description="Only jobs with this status."),
     ] = None,
-    limit: Most = 50,
+    limit: Limit = 50,
 ) -> list[Row]:
     """List embedding jobs, newest first."""
     async with access.transaction() as db:
-        return await fetch_all(db, "list_jobs", {"status": status, "limit": limit})
+        return await fetch_all(db, "jobs_list", {"status": status, "limit": limit})
 
 
 @router.get("/jobs/embedding/{job_id}")
 async def show_job(job_id: JobId, access: Reader) -> Row:
     """Get an embedding job."""
     async with access.transaction() as db:
-        return required(await fetch_one(db, "show_job", {"id": job_id}), "job not found")
+        return row_or_error(await fetch_one(db, "job_show", {"id": job_id}), "job not found")
 
 
 @router.delete("/jobs/embedding/{job_id}")
@@ -66,8 +66,8 @@ async def cancel_job(job_id: JobId, access: Writer) -> Row:
     A pending job is canceled immediately, a running one by its worker.
     """
     async with access.transaction() as db:
-        asked = {"id": job_id, "actor": access.actor}
-        status = (required(await fetch_one(db, "cancel_job", asked), "job not found"))["status"]
+        parameters = {"id": job_id, "actor": access.actor}
+        status = (row_or_error(await fetch_one(db, "job_cancel", parameters), "job not found"))["status"]
     if status not in {"canceled", "canceling"}:
         raise HTTPException(409, f"cannot cancel job {job_id}: it has already ended with status {status}")
     return {"id": job_id, "status": status}
@@ -91,7 +91,7 @@ async def coverage(access: Reader) -> Row:
     """
     async with access.transaction() as db:
         model = (await find_models(db)).active
-        return {"model": model} | required(await fetch_one(db, "coverage", {}), "no figures")
+        return {"model": model} | row_or_error(await fetch_one(db, "coverage", {}), "no figures")
 
 
 @router.get("/embeddings/workers")
@@ -109,8 +109,8 @@ async def add_rule(new: NewRule, access: Writer) -> Row:
     """
     access = access.with_default_tenant()
     async with access.transaction() as db:
-        return required(
-            await fetch_one(db, "add_rule", new.model_dump()), f"rule {new.rule_id!r} already exists", 409
+        return row_or_error(
+            await fetch_one(db, "rule_add", new.model_dump()), f"rule {new.rule_id!r} already exists", 409
         )
 
 
@@ -121,15 +121,17 @@ async def change_rule(rule: RuleId, change: RuleChange, access: Writer) -> Row:
     If its text changes, a job to embed it is enqueued.
     """
     async with access.transaction() as db:
-        more = {"id": rule, "has_rationale": "rationale" in change.model_fields_set}
-        return required(await fetch_one(db, "change_rule", change.model_dump() | more), "rule not found")
+        parameters = {"id": rule, "has_rationale": "rationale" in change.model_fields_set}
+        return row_or_error(
+            await fetch_one(db, "rule_change", change.model_dump() | parameters), "rule not found"
+        )
 
 
 @router.get("/embeddings/rules/{rule}")
 async def show_rule(rule: RuleId, access: Reader) -> Row:
     """Get a rule."""
     async with access.transaction() as db:
-        return required(await fetch_one(db, "show_rule", {"id": rule}), "rule not found")
+        return row_or_error(await fetch_one(db, "rule_show", {"id": rule}), "rule not found")
 
 
 @router.delete("/embeddings/rules/{rule}")
@@ -140,22 +142,22 @@ async def delete_rule(rule: RuleId, access: Writer) -> Row:
     the same text.
     """
     async with access.transaction() as db:
-        return required(
-            await fetch_one(db, "delete_rule", {"id": rule, "actor": access.actor}), "rule not found"
+        return row_or_error(
+            await fetch_one(db, "rule_delete", {"id": rule, "actor": access.actor}), "rule not found"
         )
 
 
 @router.get("/embeddings/rules/{rule}/near")
-async def rules_near_rule(rule: RuleId, access: Reader, limit: Most = 10) -> list[Row]:
+async def rules_near_rule(rule: RuleId, access: Reader, limit: Limit = 10) -> list[Row]:
     """List the rules most similar to a rule."""
     async with access.transaction() as db:
-        required(await fetch_one(db, "show_rule", {"id": rule}), "rule not found")
+        row_or_error(await fetch_one(db, "rule_show", {"id": rule}), "rule not found")
         return await near_rule(db, rule, limit)
 
 
 @router.get("/embeddings/search")
 async def rules_near_text(
-    q: Annotated[Line, Query(description="Text to compare with.")], access: Reader, limit: Most = 10
+    q: Annotated[NonEmptyText, Query(description="Text to compare with.")], access: Reader, limit: Limit = 10
 ) -> list[Row]:
     """List the rules most similar to a text."""
     async with access.transaction() as db:

@@ -35,13 +35,13 @@ def load_settings(provider: str | None = None) -> Settings:
     """
     configured = _configured()
     provider = provider or configured
-    mine = (f"{provider.upper()}_", *([""] if provider == configured else []))
+    prefixes = (f"{provider.upper()}_", *([""] if provider == configured else []))
     return Settings(
         provider=provider,
-        model=_first([f"{prefix}MODEL" for prefix in mine], MODELS[provider]),
-        url=_first([f"{prefix}URL" for prefix in mine], URLS[provider]).rstrip("/"),
-        key=_first([f"{prefix}KEY" for prefix in mine], ""),
-        cache=Path(_read("CACHE", str(_caches() / "posthouse-embeddings"))),
+        model=_first_set([f"{prefix}MODEL" for prefix in prefixes], MODELS[provider]),
+        url=_first_set([f"{prefix}URL" for prefix in prefixes], URLS[provider]).rstrip("/"),
+        key=_first_set([f"{prefix}KEY" for prefix in prefixes], ""),
+        cache=Path(_read("CACHE", str(_cache_folder() / "posthouse-embeddings"))),
         threads=int(_read("THREADS", str(os.cpu_count() or 1))),
         timeout=float(_read("TIMEOUT", "30")),
     )
@@ -59,11 +59,11 @@ def _configured() -> str:
     return provider
 
 
-def _first(names: Sequence[str], default: str) -> str:
+def _first_set(names: Sequence[str], default: str) -> str:
     return next((found for name in names if (found := _read(name, ""))), default)
 
 
-def _caches() -> Path:
+def _cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from embeddings.db import Db, Row, fetch_all, sql, text_array
-from embeddings.packing import pack, send_packed
+from embeddings.packing import pack, register_vector_type
 from embeddings.providers import Vector
 
 LEASE = timedelta(minutes=2)
@@ -70,7 +70,7 @@ async def release(db: Db, requests: Sequence[Request]) -> None:
 async def keep(db: Db, vectors: Mapping[Text, Vector]) -> None:
     """Store vectors, and request the index where it is needed."""
     if vectors:
-        await send_packed(db)
+        await register_vector_type(db)
         more = {
             "vectors": pack(list(vectors.values())),
             "dimensions": text_array(len(vector) for vector in vectors.values()),
@@ -119,7 +119,7 @@ async def near_rule(db: Db, rule: UUID, limit: int) -> list[Row]:
 async def near_text(db: Db, model: str, vector: Vector, limit: int) -> list[Row]:
     """Return the rules most similar to a vector of this model. Requires a transaction."""
     await db.execute(sql("search_on"))
-    await send_packed(db)
+    await register_vector_type(db)
     return await fetch_all(db, "near_text", {"model": model, "vectors": pack([vector]), "limit": limit})
 
 

@@ -23,13 +23,13 @@ def fake(monkeypatch):
 
 
 @pytest.fixture
-async def ada(product):
-    return await product.client_for("tenant-admin", "acme")
+async def ada(running_app):
+    return await running_app.client_for("tenant-admin", "acme")
 
 
 @pytest.fixture
-async def operator(product):
-    return await product.client_for("super-admin")
+async def operator(running_app):
+    return await running_app.client_for("super-admin")
 
 
 async def add(client, rule_id, guidance):
@@ -45,59 +45,59 @@ async def found(client):
 
 
 async def test_searches_use_the_old_model_until_all_texts_have_a_vector_of_the_new_one(
-    product, fake, ada, operator
+    running_app, fake, ada, operator
 ):
     first = await add(ada, "R-1", "one")
     await add(ada, "R-2", "two")
-    await testing.drain(product.app)
+    await testing.drain(running_app.app)
     started = await operator.post("/embeddings/model", json={"model": "ada"})
     assert (started.status_code, started.json()["next"], started.json()["done"]) == (202, NEW, 0)
     paused = (await operator.patch("/embeddings/model", json={"is_paused": True})).json()
     assert (paused["active"], paused["is_paused"]) == (OLD, True)
-    await testing.drain(product.app)
+    await testing.drain(running_app.app)
     assert (await operator.get("/embeddings/model")).json()["done"] == 0, "a paused change computes nothing"
     await add(ada, "R-3", "three, written during the change")
     await ada.patch(first, json={"guidance": "changed during the change"})
-    await testing.drain(product.app)
+    await testing.drain(running_app.app)
     assert await found(ada) == ["R-1", "R-2", "R-3"]
     assert fake.requests[-1]["model"] == "nomic-embed-text"
     resumed = (await operator.patch("/embeddings/model", json={"is_paused": False})).json()
     assert (resumed["texts"], resumed["done"], resumed["job_status"]) == (3, 0, "queued")
-    assert await testing.drain(product.app) == {"succeeded": 1}
+    assert await testing.drain(running_app.app) == {"succeeded": 1}
     shown = (await operator.get("/embeddings/model")).json()
     assert (shown["active"], shown["next"], shown["job_status"]) == (NEW, None, "succeeded")
     assert await found(ada) == ["R-1", "R-2", "R-3"]
     assert fake.requests[-1]["model"] == "ada"
     await add(ada, "R-4", "four")
-    await testing.drain(product.app)
+    await testing.drain(running_app.app)
     assert await found(ada) == ["R-1", "R-2", "R-3", "R-4"]
 
 
-async def test_a_change_is_canceled_and_a_rejected_text_does_not_switch(product, fake, ada, operator):
+async def test_a_change_is_canceled_and_a_rejected_text_does_not_switch(running_app, fake, ada, operator):
     fake_limit = "x" * (MAX_CHARS - 20)
     await add(ada, "R-1", "one")
-    await testing.drain(product.app)
+    await testing.drain(running_app.app)
     long = await add(ada, "R-2", fake_limit + "y" * 40)
     await operator.post("/embeddings/model", json={"model": "ada"})
-    counts = await testing.drain(product.app)
+    counts = await testing.drain(running_app.app)
     assert counts["failed"] == 2, "the rule's own job, and the change"
     shown = (await operator.get("/embeddings/model")).json()
     assert (shown["active"], shown["texts"], shown["done"]) == (OLD, 2, 1)
     assert f"{NEW} rejected 1 texts" in shown["job_error"]
     await ada.delete(long)
     await operator.patch("/embeddings/model", json={"is_paused": False})
-    await testing.drain(product.app)
+    await testing.drain(running_app.app)
     assert (await operator.get("/embeddings/model")).json()["active"] == NEW
     await operator.post("/embeddings/model", json={"model": OLD})
     canceled = (await operator.delete("/embeddings/model")).json()
     assert (canceled["active"], canceled["next"]) == (NEW, None)
-    await testing.drain(product.app)
+    await testing.drain(running_app.app)
     assert (await operator.get("/embeddings/model")).json()["active"] == NEW
 
 
-async def test_changes_that_make_no_sense_are_refused(product, fake, ada, operator):
+async def test_changes_that_make_no_sense_are_refused(running_app, fake, ada, operator):
     await add(ada, "R-1", "one")
-    await testing.drain(product.app)
+    await testing.drain(running_app.app)
     for method, body, status in [
         ("post", {"model": "unheard-of"}, 422),
         ("post", {"model": "wide"}, 422),
@@ -111,20 +111,20 @@ async def test_changes_that_make_no_sense_are_refused(product, fake, ada, operat
     assert (await ada.post("/embeddings/model", json={"model": "ada"})).status_code == 403
 
 
-def run(product, *arguments):
-    env = {**os.environ, "POSTHOUSE_DATABASE_URL": product.settings.database_url}
+def run(running_app, *arguments):
+    env = {**os.environ, "POSTHOUSE_DATABASE_URL": running_app.settings.database_url}
     command = [sys.executable, "-m", "embeddings", *arguments]
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
 
 
-async def test_the_command_starts_and_pauses_a_change(product, fake, ada):
+async def test_the_command_starts_and_pauses_a_change(running_app, fake, ada):
     await add(ada, "R-1", "one")
-    await testing.drain(product.app)
-    assert "no change of the model is in progress" in run(product, "pause").stderr
-    started = json.loads(run(product, "change", "ada", "--texts-per-minute", "60").stdout)
+    await testing.drain(running_app.app)
+    assert "no change of the model is in progress" in run(running_app, "pause").stderr
+    started = json.loads(run(running_app, "change", "ada", "--texts-per-minute", "60").stdout)
     assert (started["active"], started["next"], started["texts_per_minute"]) == (OLD, NEW, 60)
-    assert json.loads(run(product, "pause").stdout)["is_paused"]
-    refused = run(product, "change", "unheard-of")
+    assert json.loads(run(running_app, "pause").stdout)["is_paused"]
+    refused = run(running_app, "change", "unheard-of")
     assert (refused.returncode, "Traceback" in refused.stderr) == (1, False)
 
 

@@ -5,13 +5,13 @@ import os
 
 import pytest
 
-from embeddings.demo import turns
+from embeddings.demo import split_into_rounds
 from support import forkserver
 
 
 @pytest.mark.parametrize(("size", "shares"), [(20, [20]), (6000, [2000] * 3), (4001, [2000, 2001])])
 def test_the_ways_of_embedding_take_turns(size, shares):
-    assert turns(size) == shares
+    assert split_into_rounds(size) == shares
 
 
 @pytest.mark.soak

@@ -10,14 +10,14 @@ from posthouse import testing
 from support.browsers import log_in, opened, take_pictures
 
 
-async def test_similar_rules_appear_while_typing_beside_coverage_queue_and_savings(product):
-    with psycopg.connect(product.settings.database_url) as db:
+async def test_similar_rules_appear_while_typing_beside_coverage_queue_and_savings(running_app):
+    with psycopg.connect(running_app.settings.database_url) as db:
         db.execute(sql("demo_rules"), SampleRules().rules(20, 0.3) | {"tenant": "acme"})
-    async with opened(product.url) as (page, expect):
-        await log_in(page, "/apps/embeddings/", await product.key("tenant-viewer", "acme"))
+    async with opened(running_app.url) as (page, expect):
+        await log_in(page, "/apps/embeddings/", await running_app.key("tenant-viewer", "acme"))
         figures = page.get_by_label("State", exact=True)
         await expect(figures).to_contain_text("0 of 20")
-        await testing.drain(product.app)
+        await testing.drain(running_app.app)
         await expect(figures).to_contain_text("20 of 20")
         await expect(figures).to_contain_text("14 texts computed")
         await expect(figures).to_contain_text("local/all-MiniLM-L6-v2/int8")

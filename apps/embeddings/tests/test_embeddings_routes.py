@@ -18,13 +18,13 @@ RULES = [
 
 
 @pytest.fixture
-async def ada(product):
-    return await product.client_for("tenant-admin", "acme")
+async def ada(running_app):
+    return await running_app.client_for("tenant-admin", "acme")
 
 
 @pytest.fixture
-async def eve(product):
-    return await product.client_for("tenant-admin", "other")
+async def eve(running_app):
+    return await running_app.client_for("tenant-admin", "other")
 
 
 async def add(client, rule_id, title, guidance, **more):
@@ -34,10 +34,10 @@ async def add(client, rule_id, title, guidance, **more):
     return answer.json()
 
 
-async def test_rules_are_found_by_what_they_mean(product, ada, eve):
+async def test_rules_are_found_by_what_they_mean(running_app, ada, eve):
     rules = [await add(ada, *rule) for rule in RULES]
     await add(eve, "R-1", "Log no secrets", "Passwords and tokens never appear in log files.")
-    assert await testing.drain(product.app) == {"succeeded": 5}
+    assert await testing.drain(running_app.app) == {"succeeded": 5}
     near = (await ada.get(f"/embeddings/rules/{rules[0]['id']}/near", params={"limit": 2})).json()
     assert isinstance(near, list), near
     assert near[0]["rule_id"] == "R-2"
@@ -48,22 +48,22 @@ async def test_rules_are_found_by_what_they_mean(product, ada, eve):
     assert len((await eve.get("/embeddings/search", params={"q": "anything"})).json()) == 1, "only its own"
 
 
-async def test_search_uses_the_index(product, ada):
+async def test_search_uses_the_index(running_app, ada):
     rule = await add(ada, *RULES[0])
-    await testing.drain(product.app)
-    with psycopg.connect(product.settings.database_url) as db:
+    await testing.drain(running_app.app)
+    with psycopg.connect(running_app.settings.database_url) as db:
         db.execute("set enable_seqscan = off; set enable_sort = off")  # as if there were many
         plan = db.execute(f"explain {sql('near_rule')}", {"rule": rule["id"], "limit": 3}).fetchall()
     assert "vectors_near" in str(plan)
 
 
-async def test_a_job_is_asked_for_looked_at_and_listed(product, ada):
+async def test_a_job_is_asked_for_looked_at_and_listed(running_app, ada):
     rule = await add(ada, *RULES[0], priority="critical")
     (listed,) = (await ada.get("/jobs/embedding", params={"status": "pending"})).json()
     assert (listed["rule_id"], listed["priority"]) == (rule["id"], "urgent")
     again = await ada.post("/jobs/embedding", json={"rule_id": rule["id"], "priority": "low"})
     assert (again.status_code, again.json()["id"]) == (201, listed["id"]), "it is under way already"
-    await testing.drain(product.app)
+    await testing.drain(running_app.app)
     job = (await ada.get(f"/jobs/embedding/{listed['id']}")).json()
     assert job["worker_version"] == version("posthouse")
     assert (job["status"], job["embedding_model"], job["embedding_dimensions"]) == (
@@ -73,7 +73,7 @@ async def test_a_job_is_asked_for_looked_at_and_listed(product, ada):
     assert job["processing_time_ms"] > 0
     new = (await ada.post("/jobs/embedding", json={"rule_id": rule["id"], "priority": "low"})).json()
     assert (new["status"], new["priority"], new["created_by"][:4]) == ("pending", "low", "key:")
-    await testing.drain(product.app)
+    await testing.drain(running_app.app)
     assert [one["reused"] for one in (await ada.get("/jobs/embedding?status=completed")).json()] == [
         True,
         False,
@@ -81,7 +81,7 @@ async def test_a_job_is_asked_for_looked_at_and_listed(product, ada):
     assert (await ada.get("/jobs/embedding", params={"status": "failed"})).json() == []
 
 
-async def test_a_job_is_canceled_unless_it_has_ended(product, ada):
+async def test_a_job_is_canceled_unless_it_has_ended(running_app, ada):
     await add(ada, *RULES[0])
     (job,) = (await ada.get("/jobs/embedding")).json()
     canceled = await ada.delete(f"/jobs/embedding/{job['id']}")
@@ -89,16 +89,16 @@ async def test_a_job_is_canceled_unless_it_has_ended(product, ada):
     (listed,) = (await ada.get("/jobs/embedding", params={"status": "canceled"})).json()
     assert listed["id"] == job["id"]
     await add(ada, *RULES[1])
-    assert await testing.drain(product.app) == {"succeeded": 1}
+    assert await testing.drain(running_app.app) == {"succeeded": 1}
     (job,) = (await ada.get("/jobs/embedding", params={"status": "completed"})).json()
     late = await ada.delete(f"/jobs/embedding/{job['id']}")
     assert late.status_code == 409
     assert late.json()["detail"].endswith("it has already ended with status succeeded")
 
 
-async def test_tenants_know_nothing_of_each_other(product, ada, eve):
+async def test_tenants_know_nothing_of_each_other(running_app, ada, eve):
     rule = await add(ada, *RULES[0])
-    await testing.drain(product.app)
+    await testing.drain(running_app.app)
     (job,) = (await ada.get("/jobs/embedding")).json()
     assert (await eve.get("/jobs/embedding")).json() == []
     for method, path, body in [
@@ -113,15 +113,15 @@ async def test_tenants_know_nothing_of_each_other(product, ada, eve):
         answer = await eve.request(method, path, json=body)
         assert answer.status_code == 404, (method, path, answer.text)
     await add(eve, *RULES[0])
-    await testing.drain(product.app)
+    await testing.drain(running_app.app)
     (own,) = (await eve.get("/jobs/embedding")).json()
     assert own["reused"] is False, "vectors are not shared between tenants"
     assert (await eve.get("/embeddings/queue")).json()[0]["count"] == 1
 
 
-async def test_changes_are_embedded_and_deleted_rules_are_not(product, ada):
+async def test_changes_are_embedded_and_deleted_rules_are_not(running_app, ada):
     rule = await add(ada, *RULES[0])
-    await testing.drain(product.app)
+    await testing.drain(running_app.app)
     path = f"/embeddings/rules/{rule['id']}"
     assert (await ada.get(path)).json()["embedded"] is True
     same = (await ada.patch(path, json={"priority": "high"})).json()
@@ -129,25 +129,27 @@ async def test_changes_are_embedded_and_deleted_rules_are_not(product, ada):
     other = (await ada.patch(path, json={"guidance": "Passwords never appear in logs."})).json()
     assert other["embedded"] is False
     assert (await ada.delete(path)).json()["rule_id"] == "R-1"
-    assert await testing.drain(product.app) == {}
+    assert await testing.drain(running_app.app) == {}
     jobs = (await ada.get("/jobs/embedding")).json()
     assert sorted(job["status"] for job in jobs) == ["canceled", "completed"]
-    assert product.rows("select distinct input_text from embeddings.embedding_jobs") == [{"input_text": None}]
+    assert running_app.rows("select distinct input_text from embeddings.embedding_jobs") == [
+        {"input_text": None}
+    ]
 
 
-async def test_the_queue_and_the_workers_are_seen(product, ada):
+async def test_the_queue_and_the_workers_are_seen(running_app, ada):
     for rule in RULES:
         await add(ada, *rule)
     (row,) = (await ada.get("/embeddings/queue")).json()
     assert (row["status"], row["priority"], row["count"]) == ("pending", "normal", 4)
-    await testing.drain(product.app)
+    await testing.drain(running_app.app)
     (worker,) = (await ada.get("/embeddings/workers")).json()
     assert (worker["jobs_completed"], worker["failures"]) == (4, 0)
     assert worker["avg_time"] > 0
 
 
-async def test_invalid_requests_are_rejected(product, ada):
-    viewer = await product.client_for("tenant-viewer", "acme")
+async def test_invalid_requests_are_rejected(running_app, ada):
+    viewer = await running_app.client_for("tenant-viewer", "acme")
     rule = await add(ada, *RULES[0])
     twice = await ada.post("/embeddings/rules", json={"rule_id": "R-1", "title": "t", "guidance": "g"})
     assert (twice.status_code, twice.json()["detail"]) == (409, "rule 'R-1' already exists")

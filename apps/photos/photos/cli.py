@@ -33,12 +33,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         with _library(options.tenant_id) as library:
-            done = options.command(library, options)
+            result = options.command(library, options)
     except PermanentError as error:
         return _fail(error, EX_DATAERR)
     except (TemporaryError, sqlite3.OperationalError) as error:
         return _fail(error, EX_TEMPFAIL)
-    _print(json.dumps(done))
+    _print(json.dumps(result))
     return 0
 
 
@@ -56,15 +56,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     sync.add_argument("--provider-id", required=True, help="id printed by add-provider")
     tag = _command(commands, "tag", _tag, "tag photos by color, brightness and shape")
-    for each in (sync, tag):
-        each.add_argument("--path-prefix", default="/", help="only photos below this path (default: /)")
+    for subcommand in (sync, tag):
+        subcommand.add_argument("--path-prefix", default="/", help="only photos below this path (default: /)")
     train = _command(commands, "train", _train, "train a model with the folder names as keywords")
     train.add_argument(
         "--min-photos", type=int, default=3, help="minimum number of photos per keyword (default: 3)"
     )
     retag = _command(commands, "retag", _retag, "tag all photos with the keywords of a trained model")
-    for each in (train, retag):
-        each.add_argument("--model", default="default", help="name of the model (default: default)")
+    for subcommand in (train, retag):
+        subcommand.add_argument("--model", default="default", help="name of the model (default: default)")
     add = _command(
         commands, "add-provider", _add_provider, "register a folder as a provider, protected by PHOTOS_TOKEN"
     )
@@ -99,8 +99,8 @@ def _sync(library: Library, options: argparse.Namespace) -> dict[str, Any]:
     from photos.sync import sync  # noqa: PLC0415
 
     provider = open_provider(library, options.provider_id, os.environ.get("PHOTOS_TOKEN", ""))
-    done = sync(library, provider, options.path_prefix, Progress(on=options.progress))
-    return {**done, "provider_id": provider.id, "path_prefix": options.path_prefix}
+    result = sync(library, provider, options.path_prefix, Progress(on=options.progress))
+    return {**result, "provider_id": provider.id, "path_prefix": options.path_prefix}
 
 
 def _tag(library: Library, options: argparse.Namespace) -> dict[str, int]:

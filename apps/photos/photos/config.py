@@ -8,7 +8,7 @@ from collections.abc import MutableMapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-SECRET = "POSTHOUSE_SECRET_PHOTOS_TOKEN"  # noqa: S105 - a name, not a secret
+TOKEN_VARIABLE = "POSTHOUSE_SECRET_PHOTOS_TOKEN"  # noqa: S105 - a name, not a secret
 TOKEN_FILE = ".token"  # noqa: S105 - likewise
 
 
@@ -43,11 +43,11 @@ def apply_defaults(environment: MutableMapping[str, str], folder: Path | None = 
     """
     root = Path(environment.get("PHOTOS_LIBRARY") or folder or library_root())
     environment.setdefault("PHOTOS_LIBRARY", str(root))
-    if SECRET not in environment:
-        environment[SECRET] = _own_token(root)
+    if TOKEN_VARIABLE not in environment:
+        environment[TOKEN_VARIABLE] = _load_or_create_token(root)
 
 
-def _own_token(root: Path) -> str:
+def _load_or_create_token(root: Path) -> str:
     """Return the token, generated once in a file that only its owner can read."""
     root.mkdir(parents=True, exist_ok=True)
     try:

@@ -7,27 +7,29 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from photos.config import SECRET, library_root
-from photos.demo_client import Tenant
+from photos.config import TOKEN_VARIABLE, library_root
+from photos.demo_client import TenantClient
 from photos.library import Library
 from photos.provider import add_provider
-from photos.sample_pictures import SCENES, paint
+from photos.sample_pictures import SCENES, render_scene
 from posthouse import PosthouseError
 from posthouse.demo import Stage
 
-EXAMPLES = 6
+PICTURES_PER_SCENE = 6
 DEMO_MARKER = ".made-by-the-demo"
 ZONES = {"harbour": "America/New_York", "sakura": "Asia/Tokyo"}
 
 
 async def demo(stage: Stage) -> dict[str, Any]:
-    root, token = library_root(), os.environ[SECRET]
+    root, token = library_root(), os.environ[TOKEN_VARIABLE]
     stage.worker("--no-keeper", "--commands", PHOTOS_LIBRARY=str(root), POSTHOUSE_SECRET_PHOTOS_TOKEN=token)
-    async with Tenant.all(stage.api_url, stage.api_key, ZONES) as tenants:
+    async with TenantClient.all(stage.api_url, stage.api_key, ZONES) as tenants:
         for tenant in tenants:
             await tenant.register()
             await tenant.delete_triggers()
-            folder = _pictures(reset_demo_folder(root / tenant.name) / "camera", stage.size or EXAMPLES)
+            folder = _generate_pictures(
+                reset_demo_folder(root / tenant.name) / "camera", stage.size or PICTURES_PER_SCENE
+            )
             with Library(root / tenant.name) as library:
                 tenant.provider_id = add_provider(library, folder, "Camera uploads", token)
             await tenant.add_triggers()
@@ -35,7 +37,7 @@ async def demo(stage: Stage) -> dict[str, Any]:
                 await _run(stage, tenant, command)
         first, other = tenants
         stage.say(f"adding a photo to the folder of {first.name}")
-        paint("beach", root / first.name / "camera" / "inbox" / "IMG_0001.jpg", 999)
+        render_scene("beach", root / first.name / "camera" / "inbox" / "IMG_0001.jpg", 999)
         event = await first.folder_updated("/inbox")
         await stage.follow(event, kinds=["photos.sync"])
         await _run(stage, first, "retag")
@@ -62,14 +64,14 @@ def reset_demo_folder(folder: Path) -> Path:
     return folder
 
 
-def _pictures(folder: Path, count: int) -> Path:
+def _generate_pictures(folder: Path, count: int) -> Path:
     for scene in SCENES:
         for number in range(count):
-            paint(scene, folder / scene / f"{number}.jpg", number)
+            render_scene(scene, folder / scene / f"{number}.jpg", number)
     return folder
 
 
-async def _run(stage: Stage, tenant: Tenant, command: str) -> None:
+async def _run(stage: Stage, tenant: TenantClient, command: str) -> None:
     """Run a command manually, as in the console."""
     await stage.follow(await tenant.run(f"photos.{command}"), kinds=["photos.sync", "photos.train"])
 

@@ -14,7 +14,7 @@ from photos.default_triggers import default_triggers
 SECONDS = 30.0
 
 
-class Tenant:
+class TenantClient:
     def __init__(self, client: httpx.AsyncClient, name: str, zone: str) -> None:
         self._client = client
         self.name = name
@@ -23,7 +23,7 @@ class Tenant:
 
     @classmethod
     @asynccontextmanager
-    async def all(cls, url: str, key: str, zones: Mapping[str, str]) -> AsyncIterator[list[Tenant]]:
+    async def all(cls, url: str, key: str, zones: Mapping[str, str]) -> AsyncIterator[list[TenantClient]]:
         """Yield the tenants, with a super-admin key that acts for each of them."""
         headers = {"Authorization": f"Bearer {key}"}
         async with httpx.AsyncClient(base_url=f"{url}/api/v1", headers=headers, timeout=SECONDS) as client:
@@ -31,23 +31,23 @@ class Tenant:
 
     async def register(self) -> None:
         """Create the tenant, so that operators can select it in the console."""
-        tenants = await self._ask("GET", "/admin/tenants")
+        tenants = await self._request("GET", "/admin/tenants")
         if self.name not in {tenant["id"] for tenant in tenants}:
-            await self._ask("POST", "/admin/tenants", id=self.name, label=self.name.capitalize())
+            await self._request("POST", "/admin/tenants", id=self.name, label=self.name.capitalize())
 
     async def delete_triggers(self) -> None:
         """Delete existing triggers, each of which would create another job."""
-        for trigger in (await self._ask("GET", "/jobs/triggers"))["items"]:
-            await self._ask("DELETE", f"/jobs/triggers/{trigger['id']}")
+        for trigger in (await self._request("GET", "/jobs/triggers"))["items"]:
+            await self._request("DELETE", f"/jobs/triggers/{trigger['id']}")
 
     async def add_triggers(self) -> None:
         """Create the triggers of a new library, with the nightly sync in the time zone of the tenant."""
         for fields in default_triggers(self.provider_id, self.zone):
-            await self._ask("POST", "/jobs/triggers", **fields)
+            await self._request("POST", "/jobs/triggers", **fields)
 
     async def next_nightly_sync(self) -> str | None:
         """Return the time of the next nightly sync, as computed by the keeper."""
-        triggers = await self._ask("GET", "/jobs/triggers")
+        triggers = await self._request("GET", "/jobs/triggers")
         times: list[str | None] = [one["next_at"] for one in triggers["items"] if one["cron_expr"]]
         return times[0]
 
@@ -56,14 +56,16 @@ class Tenant:
         if command == "photos.sync":
             payload = {"provider_id": self.provider_id, **payload}
         correlation = f"{self.name} {uuid4().hex[:8]}"
-        await self._ask("POST", "/jobs", definition_key=command, payload=payload, correlation_id=correlation)
+        await self._request(
+            "POST", "/jobs", definition_key=command, payload=payload, correlation_id=correlation
+        )
         return correlation
 
     async def folder_updated(self, path: str) -> str:
         """Emit an event for a changed folder; return its correlation id."""
         correlation = f"{self.name} {uuid4().hex[:8]}"
         context = {"provider_id": self.provider_id, "folder_path": path}
-        await self._ask(
+        await self._request(
             "POST",
             "/events",
             event_name="provider.folder.updated",
@@ -74,11 +76,11 @@ class Tenant:
 
     async def output_tails(self) -> str:
         """Return the end of the standard error of the sync commands."""
-        jobs = await self._ask("GET", "/jobs", kind="photos.sync")
-        attempts = [await self._ask("GET", f"/jobs/{job['id']}/attempts") for job in jobs["items"]]
+        jobs = await self._request("GET", "/jobs", kind="photos.sync")
+        attempts = [await self._request("GET", f"/jobs/{job['id']}/attempts") for job in jobs["items"]]
         return "".join(str(one["stderr_tail"]) for job_attempts in attempts for one in job_attempts)
 
-    async def _ask(self, method: str, path: str, **fields: Any) -> Any:
+    async def _request(self, method: str, path: str, **fields: Any) -> Any:
         body = {"json": fields} if method == "POST" else {}
         query = {"tenant": self.name, **({} if method == "POST" else fields)}
         response = await self._client.request(method, path, params=query, **body)  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ THUMBNAIL_SIDE = 480
 HUES = ("red", "orange", "yellow", "green", "cyan", "blue", "purple", "pink")
 HUE_ENDS = (11, 30, 48, 115, 140, 185, 215, 240)
 """Upper bounds of Pillow's hue, which is circular from 0 to 255; the remainder is red again."""
-COLORED, LIT = 0.2, 0.15
+MIN_SATURATION, MIN_BRIGHTNESS = 0.2, 0.15
 """Minimum saturation and brightness of a pixel with a nameable color."""
 MAX_PIXELS = 80_000_000
 """Maximum number of pixels: a small file can decompress to gigabytes."""
@@ -75,7 +75,7 @@ def _thumbnail(image: Image.Image) -> bytes:
     return buffer.getvalue()
 
 
-def measure(image: Image.Image) -> dict[str, float]:
+def measure_colors(image: Image.Image) -> dict[str, float]:
     small = image.resize((SIDE, SIDE), Image.Resampling.BOX)
     hue, saturation, value = np.moveaxis(np.asarray(small.convert("HSV"), dtype=np.float32), 2, 0)
     light = value / 255
@@ -86,7 +86,7 @@ def measure(image: Image.Image) -> dict[str, float]:
         "saturation": (saturation / 255).mean(),
         "detail": edges,
         **_hues(hue, saturation / 255, light),
-        **_bands(np.asarray(small, dtype=np.float32) / 255),
+        **_mean_colors(np.asarray(small, dtype=np.float32) / 255),
     }
     return {name: round(float(number), 5) for name, number in features.items()}
 
@@ -94,11 +94,13 @@ def measure(image: Image.Image) -> dict[str, float]:
 def _hues(hue: NDArray[Any], saturation: NDArray[Any], light: NDArray[Any]) -> dict[str, Any]:
     """Return the share of pixels per color."""
     nearest = np.searchsorted(np.array(HUE_ENDS), hue) % len(HUES)
-    counts = np.bincount(nearest[(saturation > COLORED) & (light > LIT)], minlength=len(HUES))
+    counts = np.bincount(
+        nearest[(saturation > MIN_SATURATION) & (light > MIN_BRIGHTNESS)], minlength=len(HUES)
+    )
     return {f"hue {name}": count / hue.size for name, count in zip(HUES, counts, strict=True)}
 
 
-def _bands(points: NDArray[Any]) -> dict[str, Any]:
+def _mean_colors(points: NDArray[Any]) -> dict[str, Any]:
     """Return the mean color of the upper, middle and lower third."""
     thirds = zip(("top", "middle", "bottom"), np.array_split(points, 3), strict=True)
     return {

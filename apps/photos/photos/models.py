@@ -12,7 +12,7 @@ from PIL import Image
 
 from photos.errors import PermanentError
 
-SETTING = "PHOTOS_MODEL"
+MODEL_VARIABLE = "PHOTOS_MODEL"
 BUILT_IN = "photos.tagging:ColorModel"
 
 
@@ -31,7 +31,7 @@ class TaggingModel(Protocol):
 
 def tagging_model() -> TaggingModel:
     """Return the model that PHOTOS_MODEL names as ``module:class``, or the built-in one."""
-    return _load(os.environ.get(SETTING) or BUILT_IN)
+    return _load(os.environ.get(MODEL_VARIABLE) or BUILT_IN)
 
 
 @cache
@@ -41,6 +41,6 @@ def _load(path: str) -> TaggingModel:
         model: TaggingModel = getattr(import_module(module), name)()
     except (ImportError, AttributeError, ValueError) as error:
         raise PermanentError(
-            f"cannot load the model {path!r}: {error}; set {SETTING} to module:class"
+            f"cannot load the model {path!r}: {error}; set {MODEL_VARIABLE} to module:class"
         ) from error
     return model

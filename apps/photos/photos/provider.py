@@ -13,10 +13,10 @@ from uuid import uuid4
 from photos.errors import PermanentError, TemporaryError
 from photos.library import Library
 
-ACCESS = ".photos-access"
+ACCESS_FILE = ".photos-access"
 """File in the folder with the hash of its token."""
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _-]{0,99}")
-ENDINGS = {".jpg", ".jpeg", ".png", ".webp"}
+FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _-]{0,99}")
+SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Provider:
         return {
             f"/{path.relative_to(self.folder).as_posix()}": path
             for path in sorted(self.folder.rglob("*"))
-            if path.suffix.lower() in ENDINGS and not path.is_symlink() and path.is_file()
+            if path.suffix.lower() in SUFFIXES and not path.is_symlink() and path.is_file()
             if f"/{path.relative_to(self.folder).as_posix()}".startswith(prefix)
         }
 
@@ -41,7 +41,7 @@ def add_provider(library: Library, folder: Path, label: str, token: str, provide
     folder = folder.resolve()
     if not folder.is_dir():
         raise PermanentError(f"{folder} is not a folder")
-    (folder / ACCESS).write_text(_hash(token))
+    (folder / ACCESS_FILE).write_text(_hash(token))
     provider_id = provider_id or str(uuid4())
     library.change(
         ("provider_insert", [{"id": provider_id, "label": label or folder.name, "folder": str(folder)}])
@@ -51,7 +51,7 @@ def add_provider(library: Library, folder: Path, label: str, token: str, provide
 
 def connect(library: Library, root: Path, name: str, token: str) -> dict[str, str]:
     """Register a folder inside the library of the tenant. Other folders need an operator: add-provider."""
-    if not NAME.fullmatch(name):
+    if not FOLDER_NAME.fullmatch(name):
         raise PermanentError(f"invalid folder {name!r}: use the name of a folder inside the library")
     return {"provider_id": add_provider(library, root / name, name, token), "label": name}
 
@@ -72,7 +72,7 @@ def open_provider(library: Library, provider_id: str, token: str) -> Provider:
 
 
 def _stored_hash(folder: Path) -> str:
-    access = folder / ACCESS
+    access = folder / ACCESS_FILE
     return access.read_text().strip() if access.exists() else ""
 
 

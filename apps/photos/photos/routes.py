@@ -13,13 +13,13 @@ from fastapi import HTTPException, Path, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from photos import gallery
-from photos.app import FOLDER_UPDATED, announce, app
+from photos.app import FOLDER_UPDATED, app, emit_folder_updated
 from photos.config import max_upload_bytes
 from photos.default_triggers import default_triggers
 from photos.errors import PermanentError
 from photos.features import UnreadableImage
-from photos.uploads import receive
-from photos.watching import FolderChange, changes, libraries
+from photos.uploads import store_upload
+from photos.watching import FolderChange, find_changes, find_libraries
 from posthouse.server import Access, Permission, allow, api_router, file_body, file_route, local_file
 from posthouse.triggers import create_trigger
 
@@ -39,10 +39,10 @@ FileName = Annotated[
 ]
 PictureId = Annotated[int, Path(ge=1, le=2**62, description="Id of the photo.")]
 MEDIA_TYPES = {".png": "image/png", ".webp": "image/webp"}
-ANNOUNCE_AGAIN_SECONDS = 60.0
+EMIT_AGAIN_SECONDS = 60.0
 R = TypeVar("R")
 
-_announced: dict[tuple[str, FolderChange], float] = {}
+_emitted: dict[tuple[str, FolderChange], float] = {}
 """Changes that were announced by this process, and when."""
 
 
@@ -63,7 +63,7 @@ async def list_libraries(access: Reader) -> list[dict[str, Any]]:
 
     Tenants see their own library, with its providers, keywords and models; super-admins see all.
     """
-    tenants = await asyncio.to_thread(libraries)
+    tenants = await asyncio.to_thread(find_libraries)
     visible = [tenant for tenant in tenants if access.tenant in {None, tenant}]
     return [await asyncio.to_thread(gallery.summary, tenant) for tenant in visible]
 
@@ -74,14 +74,14 @@ async def create_library(new: NewLibrary, access: Planner) -> dict[str, Any]:
 
     Creates an empty folder for photos and triggers that sync it on changes and every night.
     """
-    tenant = _tenant(access)
+    tenant = _require_tenant(access)
     if gallery.has_library(tenant):
         raise HTTPException(409, f"tenant {tenant!r} has a library already")
     provider_id = str(uuid4())
     async with access.transaction() as db:
         for fields in default_triggers(provider_id, new.timezone):
             await create_trigger(db, fields, actor=access.actor, tenant=tenant)
-        await _checked(gallery.create_library, tenant, provider_id)
+        await _run_in_thread(gallery.create_library, tenant, provider_id)
     return await asyncio.to_thread(gallery.summary, tenant)
 
 
@@ -93,7 +93,7 @@ async def list_pictures(
     offset: Annotated[int, Query(ge=0, le=10_000_000, description="Rows to skip.")] = 0,
 ) -> dict[str, Any]:
     """List photos with their tags, newest first."""
-    return await _of_library(access, gallery.page_of, keyword or None, limit, offset)
+    return await _call_with_library(access, gallery.pictures_page, keyword or None, limit, offset)
 
 
 @router.put("/pictures/{name}", status_code=201)
@@ -105,15 +105,15 @@ async def upload_picture(
     Stores it in the first folder of the library and emits `provider.folder.updated`, which starts a sync. If
     there is another photo with this name, a number is added.
     """
-    provider_id, folder = await _of_library(access, gallery.upload_folder, album)
+    provider_id, folder = await _call_with_library(access, gallery.album_folder, album)
     try:
-        file = await receive(file_body(request, max_upload_bytes()), folder, name)
+        file = await store_upload(file_body(request, max_upload_bytes()), folder, name)
     except UnreadableImage as error:
         raise HTTPException(422, f"cannot read {name}: {error}; upload a JPEG, PNG or WebP file") from None
     context = {"provider_id": provider_id, "folder_path": f"/{album}"}
     async with access.transaction() as db:
         await app.client.emit(
-            FOLDER_UPDATED, context, connection=db, tenant=_tenant(access), created_by=access.actor
+            FOLDER_UPDATED, context, connection=db, tenant=_require_tenant(access), created_by=access.actor
         )
     return {"path": f"/{album}/{file.name}", "provider_id": provider_id}
 
@@ -127,7 +127,7 @@ async def picture_file(
 ) -> Response:
     """Download a photo or its thumbnail."""
     find = gallery.thumbnail if size == "thumbnail" else gallery.original
-    file = await _of_library(access, find, picture_id)
+    file = await _call_with_library(access, find, picture_id)
     if file is None:
         raise HTTPException(404, "photo not found")
     return await local_file(request, file, MEDIA_TYPES.get(file.suffix.lower(), "image/jpeg"))
@@ -140,37 +140,37 @@ async def scan(access: Reader) -> list[dict[str, Any]]:
     Emits `provider.folder.updated` for each, as the watcher does every minute, so that a page that is open
     shows new photos within seconds. The same change is announced once a minute at most.
     """
-    tenant = _tenant(access)
-    found = await _of_library(access, _changes)
+    tenant = _require_tenant(access)
+    found = await _call_with_library(access, _find_changes)
     now = time.monotonic()
     for change in found:
-        if now - _announced.get((tenant, change), -ANNOUNCE_AGAIN_SECONDS) >= ANNOUNCE_AGAIN_SECONDS:
-            _announced[tenant, change] = now
-            await announce(tenant, change)
-    for key in [key for key in _announced if key[0] == tenant and key[1] not in found]:
-        del _announced[key]
+        if now - _emitted.get((tenant, change), -EMIT_AGAIN_SECONDS) >= EMIT_AGAIN_SECONDS:
+            _emitted[tenant, change] = now
+            await emit_folder_updated(tenant, change)
+    for key in [key for key in _emitted if key[0] == tenant and key[1] not in found]:
+        del _emitted[key]
     return [asdict(change) for change in found]
 
 
-def _changes(tenant: str) -> list[FolderChange]:
-    return changes(gallery.folder_of(tenant))
+def _find_changes(tenant: str) -> list[FolderChange]:
+    return find_changes(gallery.library_folder(tenant))
 
 
-def _tenant(access: Access) -> str:
+def _require_tenant(access: Access) -> str:
     if access.tenant is None:
         raise HTTPException(422, "no tenant given: add the query parameter tenant")
     return access.tenant
 
 
-async def _of_library(access: Access, function: Callable[..., R], *arguments: Any) -> R:
+async def _call_with_library(access: Access, function: Callable[..., R], *arguments: Any) -> R:
     """Call a function with the tenant of the request; 404 if it has no library."""
-    tenant = _tenant(access)
+    tenant = _require_tenant(access)
     if not await asyncio.to_thread(gallery.has_library, tenant):
         raise HTTPException(404, f"tenant {tenant!r} has no library; create it with POST /photos/libraries")
-    return await _checked(function, tenant, *arguments)
+    return await _run_in_thread(function, tenant, *arguments)
 
 
-async def _checked(function: Callable[..., R], *arguments: Any) -> R:
+async def _run_in_thread(function: Callable[..., R], *arguments: Any) -> R:
     try:
         return await asyncio.to_thread(function, *arguments)
     except PermanentError as error:

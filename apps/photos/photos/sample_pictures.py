@@ -16,7 +16,7 @@ SCENES: dict[str, list[tuple[float, tuple[int, int, int]]]] = {
 SIZE = (320, 200)
 
 
-def paint(scene: str, path: Path, seed: int) -> Path:
+def render_scene(scene: str, path: Path, seed: int) -> Path:
     """Write a JPEG of a scene; each seed gives a different photo."""
     random = np.random.default_rng(seed)
     width, height = SIZE

@@ -15,7 +15,7 @@ from photos.library import Library
 from photos.models import tagging_model
 from photos.progress import Progress
 from photos.provider import Provider
-from photos.tagging import tags_of
+from photos.tagging import automatic_tags
 from photos.training import default_model, predicted_tags
 
 Models = Sequence[Mapping[str, Any]]
@@ -72,7 +72,7 @@ def _tags(picture: Picture, models: Models) -> list[dict[str, Any]]:
     trained = predicted_tags(models, picture.features) if picture.features else {}
     return [
         {"source": source, "keyword": keyword, "confidence": confidence}
-        for source, tags in (("automatic", tags_of(picture)), ("trained", trained))
+        for source, tags in (("automatic", automatic_tags(picture)), ("trained", trained))
         for keyword, confidence in tags.items()
     ]
 

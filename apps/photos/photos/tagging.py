@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from PIL import Image
 
-from photos.features import HUES, Picture, measure
+from photos.features import HUES, Picture, measure_colors
 from photos.library import Library
 from photos.models import tagging_model
 from photos.progress import Progress
@@ -25,7 +25,7 @@ class ColorModel:
     name = "color"
 
     def features(self, image: Image.Image) -> dict[str, float]:
-        return measure(image)
+        return measure_colors(image)
 
     def tags(self, width: int, height: int, features: Mapping[str, float]) -> dict[str, float]:
         tags = {name: features[f"hue {name}"] for name in HUES if features[f"hue {name}"] >= COLOR_SHARE}
@@ -41,7 +41,7 @@ class ColorModel:
         return tags
 
 
-def tags_of(picture: Picture) -> dict[str, float]:
+def automatic_tags(picture: Picture) -> dict[str, float]:
     """Return keywords with their confidence."""
     if picture.features is None or not picture.width or not picture.height:
         return {}
@@ -62,8 +62,8 @@ def tag_all(library: Library, prefix: str, progress: Progress) -> dict[str, int]
     tag_count = 0
     for number, row in enumerate(pictures, 1):
         key = {"provider_id": row["provider_id"], "path": row["path"], "source": "automatic"}
-        tags = tags_of(Picture(row["width"], row["height"], json.loads(row["features"])))
-        rows = [{**key, "keyword": keyword, "confidence": sure} for keyword, sure in tags.items()]
+        tags = automatic_tags(Picture(row["width"], row["height"], json.loads(row["features"])))
+        rows = [{**key, "keyword": keyword, "confidence": confidence} for keyword, confidence in tags.items()]
         library.change(("tags_delete", [key]), ("tag_insert", rows))
         tag_count += len(rows)
         progress.report("tag", number, len(pictures))

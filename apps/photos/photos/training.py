@@ -32,13 +32,13 @@ def train(library: Library, name: str, min_photos: int, progress: Progress) -> d
     keywords = {word for word, count in counts.items() if count >= min_photos}
     # Photos without a keyword are neither positive nor negative examples.
     pictures = [row for row in pictures if _album_keywords(row["path"]) & keywords]
-    numbers = _numbers(pictures)
+    numbers = _feature_matrix(pictures)
     trained_rows = []
     for number, word in enumerate(sorted(keywords), 1):
-        is_one = np.array([word in _album_keywords(row["path"]) for row in pictures], dtype=float)
-        if not is_one.all():
+        labels = np.array([word in _album_keywords(row["path"]) for row in pictures], dtype=float)
+        if not labels.all():
             trained_rows.append(
-                {"name": name, "features_of": features_of, "keyword": word, **_trained(numbers, is_one)}
+                {"name": name, "features_of": features_of, "keyword": word, **_train_keyword(numbers, labels)}
             )
         progress.report("train", number, len(keywords))
     if not trained_rows:
@@ -89,24 +89,24 @@ def _album_keywords(path: str) -> set[str]:
     return {part.lower() for part in PurePosixPath(path).parts[1:-1]} - {UNSORTED}
 
 
-def _numbers(pictures: Sequence[Mapping[str, Any]]) -> Array:
+def _feature_matrix(pictures: Sequence[Mapping[str, Any]]) -> Array:
     return np.array([list(json.loads(row["features"]).values()) for row in pictures])
 
 
-def _trained(numbers: Array, is_one: Array) -> dict[str, Any]:
-    weights = _fit(numbers, is_one)
-    accuracy = float(((_predict(numbers, weights) > THRESHOLD) == is_one).mean())
-    return {"weights": json.dumps(weights), "pictures": int(is_one.sum()), "accuracy": accuracy}
+def _train_keyword(numbers: Array, labels: Array) -> dict[str, Any]:
+    weights = _fit(numbers, labels)
+    accuracy = float(((_predict(numbers, weights) > THRESHOLD) == labels).mean())
+    return {"weights": json.dumps(weights), "pictures": int(labels.sum()), "accuracy": accuracy}
 
 
-def _fit(numbers: Array, is_one: Array) -> dict[str, Any]:
+def _fit(numbers: Array, labels: Array) -> dict[str, Any]:
     """Fit a logistic regression with balanced class weights."""
     mean, spread = numbers.mean(axis=0), numbers.std(axis=0) + 1e-6
     scaled = (numbers - mean) / spread
-    weigh = np.where(is_one > 0, 0.5 / is_one.sum(), 0.5 / (1 - is_one).sum())
+    weigh = np.where(labels > 0, 0.5 / labels.sum(), 0.5 / (1 - labels).sum())
     slope, base = np.zeros(scaled.shape[1]), 0.0
     for _ in range(ROUNDS):
-        wrong = (_sigmoid(scaled @ slope + base) - is_one) * weigh
+        wrong = (_sigmoid(scaled @ slope + base) - labels) * weigh
         slope -= RATE * (scaled.T @ wrong + L2_PENALTY * slope)
         base -= RATE * wrong.sum()
     return {"mean": mean.tolist(), "spread": spread.tolist(), "slope": slope.tolist(), "base": float(base)}

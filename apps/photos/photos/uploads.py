@@ -12,7 +12,7 @@ from uuid import uuid4
 from photos.features import decode_image
 
 
-async def receive(pieces: AsyncIterator[bytes], folder: Path, name: str) -> Path:
+async def store_upload(pieces: AsyncIterator[bytes], folder: Path, name: str) -> Path:
     """Store an uploaded photo and return its file. Existing files are never replaced.
 
     Raises UnreadableImage, and stores nothing, if the content is no image.
@@ -23,12 +23,12 @@ async def receive(pieces: AsyncIterator[bytes], folder: Path, name: str) -> Path
         with partial.open("xb") as file:
             async for piece in pieces:
                 await asyncio.to_thread(file.write, piece)
-        return await asyncio.to_thread(_accept, partial, folder / name)
+        return await asyncio.to_thread(_check_and_link, partial, folder / name)
     finally:
         partial.unlink(missing_ok=True)
 
 
-def _accept(partial: Path, wanted: Path) -> Path:
+def _check_and_link(partial: Path, wanted: Path) -> Path:
     content = partial.read_bytes()
     decode_image(content)
     for number in count(1):

@@ -25,29 +25,29 @@ class FolderChange:
     files: int
 
 
-def libraries() -> dict[str, Path]:
+def find_libraries() -> dict[str, Path]:
     """Return the folders of all libraries by tenant."""
     root = library_root()
     return {path.parent.name: path.parent for path in sorted(root.glob(f"*/{DATABASE}"))}
 
 
-def changes(folder: Path, now: float | None = None) -> list[FolderChange]:
+def find_changes(folder: Path, now: float | None = None) -> list[FolderChange]:
     """Compare the folders of all providers of a library with its photos."""
     now_ns = int(1e9 * (time.time() if now is None else now))
     with Library(folder, create=False) as library:
-        return list(_changes(library, now_ns))
+        return list(_iter_changes(library, now_ns))
 
 
-def _changes(library: Library, now_ns: int) -> Iterator[FolderChange]:
+def _iter_changes(library: Library, now_ns: int) -> Iterator[FolderChange]:
     for row in library.rows("provider_list"):
         if not Path(row["folder"]).is_dir():  # a disconnected drive; the nightly sync reports it
             continue
         provider = Provider(row["id"], Path(row["folder"]))
-        if paths := _differences(library, provider, now_ns):
+        if paths := _changed_paths(library, provider, now_ns):
             yield FolderChange(provider.id, _common_folder(paths), len(paths))
 
 
-def _differences(library: Library, provider: Provider, now_ns: int) -> list[str]:
+def _changed_paths(library: Library, provider: Provider, now_ns: int) -> list[str]:
     stored = {
         row["path"]: (row["size"], row["changed_ns"])
         for row in library.rows("files_below", provider_id=provider.id, prefix="/")

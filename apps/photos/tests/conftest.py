@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from photos.cli import run
-from photos.sample_pictures import SCENES, paint
+from photos.sample_pictures import SCENES, render_scene
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def camera(tmp_path):
         folder.mkdir()
         for scene in SCENES:
             for number in range(each):
-                paint(scene, folder / scene / f"{number}.jpg", number)
+                render_scene(scene, folder / scene / f"{number}.jpg", number)
         return folder
 
     return camera

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from photos.library import Library
-from photos.sample_pictures import paint
+from photos.sample_pictures import render_scene
 
 
 @pytest.fixture
@@ -57,10 +57,10 @@ def test_a_sync_takes_over_what_is_new_changed_and_gone(photos, provider):
         "unreadable": 0,
         "pictures": 12,
     }
-    paint("forest", folder / "beach/0.jpg", 50)
+    render_scene("forest", folder / "beach/0.jpg", 50)
     os.utime(folder / "beach/1.jpg", (1, 1))  # touched, but the same
     (folder / "beach/2.jpg").unlink()
-    paint("sunset", folder / "new.png", 51)
+    render_scene("sunset", folder / "new.png", 51)
     assert counts(photos(*sync)) == {
         "added": 1,
         "changed": 1,
@@ -82,7 +82,7 @@ def test_photos_are_tagged_by_color_brightness_and_shape(photos, provider):
 
 def test_keywords_are_learned_from_folders_and_given_to_all(photos, provider):
     folder, provider_id = provider
-    paint("beach", folder / "inbox" / "IMG_1.jpg", 99)
+    render_scene("beach", folder / "inbox" / "IMG_1.jpg", 99)
     photos("sync", "--provider-id", provider_id)
     _, done, _ = photos("train", "--model", "second")
     assert done["keywords"].keys() == {"beach", "forest", "sunset"}
@@ -98,10 +98,10 @@ def test_new_photos_get_the_keywords_of_the_default_model(photos, provider):
     folder, provider_id = provider
     photos("sync", "--provider-id", provider_id)
     photos("train")
-    paint("beach", folder / "inbox" / "1.jpg", 99)
+    render_scene("beach", folder / "inbox" / "1.jpg", 99)
     photos("sync", "--provider-id", provider_id)
     assert tags(photos, "/inbox/1.jpg", "trained") == {"beach"}
-    paint("forest", folder / "inbox" / "1.jpg", 98)
+    render_scene("forest", folder / "inbox" / "1.jpg", 98)
     photos("sync", "--provider-id", provider_id)
     assert tags(photos, "/inbox/1.jpg", "trained") == {"forest"}, "none of the previous content"
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from photos.library import Library
-from photos.sample_pictures import paint
+from photos.sample_pictures import render_scene
 from posthouse import testing
 
 FOLDER_TRIGGER = {
@@ -20,20 +20,20 @@ FOLDER_TRIGGER = {
 
 
 @pytest.fixture
-async def tenants(product, photos, camera):
+async def tenants(running_app, photos, camera):
     """Two of them: client, folder and provider of each."""
     found = {}
     for name in ("harbour", "sakura"):
         folder = camera(f"camera of {name}", 3)
         _, done, _ = photos("add-provider", "--folder", str(folder), tenant=name)
-        found[name] = (await product.client_for("tenant-admin", name), folder, done["provider_id"])
+        found[name] = (await running_app.client_for("tenant-admin", name), folder, done["provider_id"])
     return found
 
 
 @pytest.fixture
-def start(product, worker_env):
+def start(running_app, worker_env):
     async def start(**env):
-        return await product.worker("--commands", "--no-keeper", **worker_env, **env)
+        return await running_app.worker("--commands", "--no-keeper", **worker_env, **env)
 
     return start
 
@@ -48,8 +48,8 @@ async def run(client, key, **payload):
     return (await ask(client, "POST", "/jobs", definition_key=key, payload=payload))["id"]
 
 
-async def test_the_definitions_say_what_may_be_run(product):
-    admin = await product.client_for("super-admin")
+async def test_the_definitions_say_what_may_be_run(running_app):
+    admin = await running_app.client_for("super-admin")
     found = await ask(admin, "GET", "/admin/jobs/definitions")
     commands = {one["key"]: one for one in found["items"] if one["key"].startswith("photos.")}
     assert sorted(commands) == [
@@ -58,11 +58,11 @@ async def test_the_definitions_say_what_may_be_run(product):
     sync = commands["photos.sync"]
     assert sync["command"]["argv"][:4] == ["photos", "sync", "--tenant-id", "{tenant_id}"]
     assert (sync["timeout_seconds"], sync["max_attempts"], sync["queue"]) == (3600, 3, "photos")
-    product.app.migrate()  # again: nothing is doubled
+    running_app.app.migrate()  # again: nothing is doubled
 
 
-async def test_a_payload_that_does_not_fit_is_refused(product):
-    client = await product.client_for("tenant-admin", "harbour")
+async def test_a_payload_that_does_not_fit_is_refused(running_app):
+    client = await running_app.client_for("tenant-admin", "harbour")
     for key, payload, field in (
         ("photos.sync", {}, "provider_id"),
         ("photos.sync", {"provider_id": "x", "path_prefix": "here"}, "path_prefix"),
@@ -76,25 +76,25 @@ async def test_a_payload_that_does_not_fit_is_refused(product):
         assert field in answer.json()["detail"], (key, payload)
 
 
-async def test_a_picture_is_dropped_and_tagged_and_its_keyword_found(product, tenants, start, photos):
+async def test_a_picture_is_dropped_and_tagged_and_its_keyword_found(running_app, tenants, start, photos):
     client, folder, provider_id = tenants["harbour"]
     await ask(client, "POST", "/jobs/triggers", **FOLDER_TRIGGER)
     await start()
     first = await run(client, "photos.sync", provider_id=provider_id)
-    await product.until_ended()
+    await running_app.until_ended()
     await run(client, "photos.train")
-    await product.until_ended()
-    paint("beach", folder / "inbox" / "IMG_1.jpg", 99)
+    await running_app.until_ended()
+    render_scene("beach", folder / "inbox" / "IMG_1.jpg", 99)
     context = {"provider_id": provider_id, "folder_path": "/inbox"}
     for _ in range(3):  # a folder that changes three times is synced once
         await ask(client, "POST", "/events", event_name="provider.folder.updated", context=context)
-    await product.until(
-        lambda: product.rows("select from posthouse.jobs where source = 'event'"), "an event's job"
+    await running_app.until(
+        lambda: running_app.rows("select from posthouse.jobs where source = 'event'"), "an event's job"
     )
-    await product.until_ended()
+    await running_app.until_ended()
     await run(client, "photos.retag")
-    await product.until_ended()
-    assert product.statuses() == {
+    await running_app.until_ended()
+    assert running_app.statuses() == {
         ("photos.sync", "succeeded"): 2, ("photos.train", "succeeded"): 1, ("photos.retag", "succeeded"): 1
     }  # fmt: skip
     (picture,) = (one for one in photos("list")[1] if one["path"] == "/inbox/IMG_1.jpg")
@@ -110,7 +110,7 @@ async def test_a_picture_is_dropped_and_tagged_and_its_keyword_found(product, te
 
 
 async def test_events_are_emitted_where_they_happen_and_a_sync_starts_the_tagging(
-    product, tenants, start, photos_root
+    running_app, tenants, start, photos_root
 ):
     client = tenants["harbour"][0]
     for event, command, template in (
@@ -122,14 +122,14 @@ async def test_events_are_emitted_where_they_happen_and_a_sync_starts_the_taggin
             payload_template=template, dedupe_window_seconds=0,
         )  # fmt: skip
     await start()
-    paint("beach", photos_root / "harbour" / "phone" / "1.jpg", 1)
+    render_scene("beach", photos_root / "harbour" / "phone" / "1.jpg", 1)
     await run(client, "photos.connect", folder="phone")
     tagged = "select from posthouse.jobs where kind = 'photos.tag' and status = 'succeeded'"
-    await product.until(lambda: product.rows(tagged), "the tagging after the sync")
+    await running_app.until(lambda: running_app.rows(tagged), "the tagging after the sync")
     await run(client, "photos.create-list", name="Blue", keyword="blue")
     context = {"provider_id": "p", "folder_path": "/"}
     await ask(client, "POST", "/events", event_name="provider.folder.updated", context=context)
-    await product.until_ended()
+    await running_app.until_ended()
     events = (await ask(client, "GET", "/events"))["items"]
     assert sorted(event["name"] for event in events) == [
         "images.ingest.completed", "list.created", "provider.connection.changed", "provider.folder.updated",
@@ -140,53 +140,53 @@ async def test_events_are_emitted_where_they_happen_and_a_sync_starts_the_taggin
     assert (listed["context"]["name"], listed["context"]["pictures"]) == ("Blue", 1)
 
 
-async def test_a_tenant_connects_only_folders_of_its_library(product):
-    client = await product.client_for("tenant-admin", "harbour")
+async def test_a_tenant_connects_only_folders_of_its_library(running_app):
+    client = await running_app.client_for("tenant-admin", "harbour")
     for folder in ("..", "../other", "/etc", "-x", "a/b"):
         await ask(
             client, "POST", "/jobs", 422, definition_key="photos.connect", payload={"folder": folder}
         )  # fmt: skip
 
 
-async def test_the_token_is_in_no_log_and_no_table(product, tenants, start, token):
+async def test_the_token_is_in_no_log_and_no_table(running_app, tenants, start, token):
     client, _, provider_id = tenants["harbour"]
     await start()
     job_id = await run(client, "photos.sync", provider_id=provider_id)
-    await product.until_ended()
+    await running_app.until_ended()
     (attempt,) = await ask(client, "GET", f"/jobs/{job_id}/attempts")
     assert "opening provider camera of harbour with token [secret]" in attempt["stderr_tail"]
     assert '"pictures": 9' in attempt["stdout_tail"]
     assert token not in str(await ask(client, "GET", f"/jobs/{job_id}/logs"))
-    assert token not in str(product.rows("select * from posthouse.attempts"))
-    assert token not in product.logs()
+    assert token not in str(running_app.rows("select * from posthouse.attempts"))
+    assert token not in running_app.logs()
 
 
 async def test_a_worker_without_the_token_uses_its_own_which_is_rejected(
-    product, tenants, worker_env, photos_root
+    running_app, tenants, worker_env, photos_root
 ):
     client, _, provider_id = tenants["harbour"]
     env = {name: value for name, value in worker_env.items() if "SECRET" not in name}
-    await product.worker("--commands", "--no-keeper", **env)
+    await running_app.worker("--commands", "--no-keeper", **env)
     await run(client, "photos.sync", provider_id=provider_id)
-    await product.until_ended()
-    (job,) = product.rows("select status, last_error from posthouse.jobs")
+    await running_app.until_ended()
+    (job,) = running_app.rows("select status, last_error from posthouse.jobs")
     assert job["status"] == "failed"
     assert "access to provider camera of harbour denied" in job["last_error"]
     assert (photos_root / ".token").stat().st_mode & 0o077 == 0
 
 
-async def test_permanent_errors_are_not_retried_and_others_are(product, tenants, start):
+async def test_permanent_errors_are_not_retried_and_others_are(running_app, tenants, start):
     client, folder, provider_id = tenants["harbour"]
     other, _, _ = tenants["sakura"]
     folder.rename(folder.with_name("away"))
     await start()
     later = await run(client, "photos.sync", provider_id=provider_id)
     never = await run(other, "photos.retag", model="none")
-    await product.until(
-        lambda: product.rows("select from posthouse.jobs where status = 'failed'"), "a failure"
+    await running_app.until(
+        lambda: running_app.rows("select from posthouse.jobs where status = 'failed'"), "a failure"
     )
-    await product.until(
-        lambda: product.rows("select from posthouse.attempts where outcome = 'failed' and exit_code = 75")
+    await running_app.until(
+        lambda: running_app.rows("select from posthouse.attempts where outcome = 'failed' and exit_code = 75")
     )
     assert (await ask(other, "GET", f"/jobs/{never}"))["status"] == "failed"
     job = await ask(client, "GET", f"/jobs/{later}")
@@ -194,22 +194,22 @@ async def test_permanent_errors_are_not_retried_and_others_are(product, tenants,
     assert "cannot access the folder" in job["last_error"]
 
 
-async def test_each_tenant_runs_one_command_at_a_time(product, tenants, start):
+async def test_each_tenant_runs_one_command_at_a_time(running_app, tenants, start):
     for client, _, provider_id in tenants.values():
         for _ in range(2):
             await run(client, "photos.sync", provider_id=provider_id)
     await start()
-    await product.until_ended()
-    overlaps = product.rows("""select from posthouse.attempts a join posthouse.attempts b
+    await running_app.until_ended()
+    overlaps = running_app.rows("""select from posthouse.attempts a join posthouse.attempts b
         on a.tenant_id = b.tenant_id and a.job_id < b.job_id
         and a.started_at < b.finished_at and b.started_at < a.finished_at""")
     assert overlaps == []
-    assert product.statuses() == {("photos.sync", "succeeded"): 4}
+    assert running_app.statuses() == {("photos.sync", "succeeded"): 4}
 
 
-async def test_nightly_syncs_come_at_two_in_the_morning_of_each_tenant(product, tenants):
+async def test_nightly_syncs_come_at_two_in_the_morning_of_each_tenant(running_app, tenants):
     zones = {"harbour": "America/New_York", "sakura": "Asia/Tokyo"}
-    async with testing.clock(product.app) as clock:
+    async with testing.clock(running_app.app) as clock:
         await clock.move_to(datetime(2030, 7, 1, 12, tzinfo=UTC))
         for name, (client, _, provider_id) in tenants.items():
             await ask(
@@ -224,31 +224,33 @@ async def test_nightly_syncs_come_at_two_in_the_morning_of_each_tenant(product, 
                 payload_template={"provider_id": provider_id, "path_prefix": "/"},
             )
         next_runs = "select tenant_id, next_at from posthouse.triggers where next_at is not null order by 1"
-        nights = await product.until(lambda: len(rows := product.rows(next_runs)) == 2 and rows, "two times")
+        nights = await running_app.until(
+            lambda: len(rows := running_app.rows(next_runs)) == 2 and rows, "two times"
+        )
         assert [night["next_at"] for night in nights] == [
             datetime(2030, 7, 2, 6, tzinfo=UTC), datetime(2030, 7, 1, 17, tzinfo=UTC)
         ]  # fmt: skip
         await clock.move_to(datetime(2030, 7, 1, 17, 0, 1, tzinfo=UTC))
-        await product.until(lambda: product.rows("select from posthouse.jobs"), "the night of Tokyo")
-        (job,) = product.rows("select tenant_id, kind, source from posthouse.jobs")
+        await running_app.until(lambda: running_app.rows("select from posthouse.jobs"), "the night of Tokyo")
+        (job,) = running_app.rows("select tenant_id, kind, source from posthouse.jobs")
     assert job == {"tenant_id": "sakura", "kind": "photos.sync", "source": "schedule"}
 
 
 async def test_a_worker_killed_in_the_middle_of_a_sync_leaves_a_library_that_the_next_completes(
-    product, tenants, start, photos
+    running_app, tenants, start, photos
 ):
     client, folder, provider_id = tenants["harbour"]
     for number in range(60):
-        paint("forest", folder / "more" / f"{number}.jpg", 100 + number)
+        render_scene("forest", folder / "more" / f"{number}.jpg", 100 + number)
     after = random.SystemRandom().randrange(1, 50)
     print(f"killed after {after} pictures")  # noqa: T201 - pytest shows it if it fails
     worker = await start()
     await run(client, "photos.sync", provider_id=provider_id)
-    await product.until(lambda: len(photos("list")[1]) >= after, "some pictures")
-    product.kill(worker)
+    await running_app.until(lambda: len(photos("list")[1]) >= after, "some pictures")
+    running_app.kill(worker)
     await start()
-    await product.until_ended()
-    assert product.statuses() == {("photos.sync", "succeeded"): 1}
+    await running_app.until_ended()
+    assert running_app.statuses() == {("photos.sync", "succeeded"): 1}
     with Library(folder.parent / "library" / "harbour") as library:
         pictures = library.pictures()
     assert len(pictures) == len({picture["path"] for picture in pictures}) == 69

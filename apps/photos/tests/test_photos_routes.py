@@ -5,21 +5,21 @@ import os
 import pytest
 
 from photos.app import watch
-from photos.sample_pictures import paint
-from photos.watching import changes
+from photos.sample_pictures import render_scene
+from photos.watching import find_changes
 from posthouse import testing
 
 EVENTS = "select tenant_id, context from posthouse.events where name = 'provider.folder.updated' order by at"
 
 
 @pytest.fixture
-async def clients(product, photos_root):
+async def clients(running_app, photos_root):
     """The admin and the viewer of a tenant, and the admin of another tenant."""
     return {
-        "admin": await product.client_for("tenant-admin", "harbour"),
-        "viewer": await product.client_for("tenant-viewer", "harbour"),
-        "other": await product.client_for("tenant-admin", "sakura"),
-        "operator": await product.client_for("super-admin"),
+        "admin": await running_app.client_for("tenant-admin", "harbour"),
+        "viewer": await running_app.client_for("tenant-viewer", "harbour"),
+        "other": await running_app.client_for("tenant-admin", "sakura"),
+        "operator": await running_app.client_for("super-admin"),
     }
 
 
@@ -38,7 +38,7 @@ def synced(photos, library):
     assert code == 0, err
 
 
-async def test_a_library_is_created_with_triggers_in_its_time_zone(product, clients, photos_root):
+async def test_a_library_is_created_with_triggers_in_its_time_zone(running_app, clients, photos_root):
     admin, viewer = clients["admin"], clients["viewer"]
     assert (await ask(viewer, "GET", "libraries")).json() == []
     await ask(viewer, "POST", "libraries", 403, json={"timezone": "Asia/Tokyo"})
@@ -52,9 +52,11 @@ async def test_a_library_is_created_with_triggers_in_its_time_zone(product, clie
     assert [each["timezone"] for each in triggers if each["cron_expr"]] == ["America/New_York"]
 
 
-async def test_uploads_are_checked_and_replace_nothing(product, clients, photos_root, tmp_path, monkeypatch):
+async def test_uploads_are_checked_and_replace_nothing(
+    running_app, clients, photos_root, tmp_path, monkeypatch
+):
     admin = clients["admin"]
-    beach = paint("beach", tmp_path / "beach.jpg", 1).read_bytes()
+    beach = render_scene("beach", tmp_path / "beach.jpg", 1).read_bytes()
     await ask(admin, "PUT", "pictures/a.jpg", 404, content=beach)
     library = await new_library(admin, "UTC")
     upload = "pictures/IMG 1.jpg?album=beach"
@@ -63,7 +65,7 @@ async def test_uploads_are_checked_and_replace_nothing(product, clients, photos_
         "provider_id": library["providers"][0]["id"],
     }
     assert (await ask(admin, "PUT", upload, 201, content=beach)).json()["path"] == "/beach/IMG 1.jpg"
-    other = paint("forest", tmp_path / "forest.jpg", 2).read_bytes()
+    other = render_scene("forest", tmp_path / "forest.jpg", 2).read_bytes()
     assert (await ask(admin, "PUT", upload, 201, content=other)).json()["path"] == "/beach/IMG 1-2.jpg"
     assert (await ask(admin, "PUT", "pictures/x.jpg", 422, content=b"text")).json()["detail"] == (
         "cannot read x.jpg: not a supported image format; upload a JPEG, PNG or WebP file"
@@ -77,12 +79,12 @@ async def test_uploads_are_checked_and_replace_nothing(product, clients, photos_
     await ask(clients["viewer"], "PUT", "pictures/x.jpg", 403, content=beach)
     files = [path.name for path in (photos_root / "harbour/pictures").rglob("*") if path.is_file()]
     assert sorted(files) == [".photos-access", "IMG 1-2.jpg", "IMG 1.jpg"]
-    emitted = product.rows(EVENTS)
+    emitted = running_app.rows(EVENTS)
     assert [row["context"]["folder_path"] for row in emitted] == ["/beach"] * 3
 
 
-async def test_a_tenant_never_sees_the_photos_of_another(product, clients, photos, photos_root, tmp_path):
-    beach = paint("beach", tmp_path / "beach.jpg", 1).read_bytes()
+async def test_a_tenant_never_sees_the_photos_of_another(running_app, clients, photos, photos_root, tmp_path):
+    beach = render_scene("beach", tmp_path / "beach.jpg", 1).read_bytes()
     admin, viewer, other, operator = clients.values()
     harbour = await new_library(admin, "America/New_York")
     await ask(admin, "PUT", "pictures/secret.jpg?album=beach", 201, content=beach)
@@ -106,7 +108,7 @@ async def test_a_tenant_never_sees_the_photos_of_another(product, clients, photo
     await ask(other, "PUT", "pictures/x.jpg?tenant=harbour", 403, content=beach)
     await ask(other, "POST", "scan?tenant=harbour", 403)
     assert [each["tenant_id"] for each in (await ask(other, "GET", "libraries")).json()] == ["sakura"]
-    worker = await product.client_for("worker")
+    worker = await running_app.client_for("worker")
     await ask(worker, "GET", files[0], 403)
 
     everything = (await ask(operator, "GET", "libraries")).json()
@@ -125,21 +127,23 @@ async def test_a_tenant_never_sees_the_photos_of_another(product, clients, photo
     assert list((photos_root / "harbour/.thumbnails").iterdir()) == []
 
 
-async def test_changed_folders_are_announced_once_and_by_the_watcher(product, clients, photos, photos_root):
+async def test_changed_folders_are_announced_once_and_by_the_watcher(
+    running_app, clients, photos, photos_root
+):
     library = await new_library(clients["admin"], "UTC")
     folder = photos_root / "harbour/pictures"
     assert (await ask(clients["viewer"], "POST", "scan")).json() == []
-    new = paint("beach", folder / "inbox" / "1.jpg", 1)
+    new = render_scene("beach", folder / "inbox" / "1.jpg", 1)
     written = new.stat().st_mtime
-    assert changes(folder.parent, written + 0.5) == [], "it may still be being copied"
+    assert find_changes(folder.parent, written + 0.5) == [], "it may still be being copied"
     os.utime(new, (written - 60, written - 60))
     (change,) = (await ask(clients["viewer"], "POST", "scan")).json()
     assert change == {"provider_id": library["providers"][0]["id"], "folder_path": "/inbox", "files": 1}
     await ask(clients["admin"], "POST", "scan")
-    assert [row["tenant_id"] for row in product.rows(EVENTS)] == ["harbour"]
+    assert [row["tenant_id"] for row in running_app.rows(EVENTS)] == ["harbour"]
     await watch.enqueue()
-    await testing.drain(product.app)
-    assert len(product.rows(EVENTS)) == 2
+    await testing.drain(running_app.app)
+    assert len(running_app.rows(EVENTS)) == 2
     synced(photos, library)
     new.unlink()
     (change,) = (await ask(clients["viewer"], "POST", "scan")).json()

@@ -1,19 +1,10 @@
 """A short film with known texts, a storage in a folder or on an S3 server, and ways to send it through."""
 
-from uuid import uuid4
-
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
+from fixtures.s3 import S3_KEYS
 from vision.sample_video import render_video, sample_scenes
 from vision.storage import storage
-
-KEYS = {
-    "VISION_S3_ACCESS_KEY_ID": "test",
-    "VISION_S3_SECRET_ACCESS_KEY": "test",
-    "VISION_S3_REGION": "us-east-1",
-}
 
 
 @pytest.fixture
@@ -38,18 +29,8 @@ def film(expected_texts, tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="session")
-def s3():
-    """An S3 server on loopback: its address."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
 @pytest.fixture
-def chosen_storage(monkeypatch):
+def set_storage(monkeypatch):
     """Chooses a storage for this process and the workers that it starts."""
 
     def choose(**settings):
@@ -63,22 +44,19 @@ def chosen_storage(monkeypatch):
 
 
 @pytest.fixture
-def folder(chosen_storage, tmp_path):
-    return chosen_storage(VISION_STORAGE_URL=(tmp_path / "a storage").as_uri())
+def folder(set_storage, tmp_path):
+    return set_storage(VISION_STORAGE_URL=(tmp_path / "a storage").as_uri())
 
 
 @pytest.fixture
-def bucket(chosen_storage, s3):
+def bucket(set_storage, s3_url, bucket_name):
     """A bucket of its own, of which a part is used."""
-    name = f"bucket-{uuid4().hex[:8]}"
-    boto3.client(
-        "s3", endpoint_url=s3, region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
-    ).create_bucket(Bucket=name)
-    return chosen_storage(VISION_STORAGE_URL=f"s3://{name}/some/where", VISION_S3_ENDPOINT=s3, **KEYS)
+    keys = {f"VISION_S3_{name.upper()}": value for name, value in S3_KEYS.items()}
+    return set_storage(VISION_STORAGE_URL=f"s3://{bucket_name}/some/where", VISION_S3_ENDPOINT=s3_url, **keys)
 
 
 @pytest.fixture
-def send(product, film):
+def send(running_app, film):
     """Registers a video and uploads it, which starts its processing; returns its id."""
 
     async def through(client, content=film, **new):

@@ -15,7 +15,7 @@ from support import forkserver
 from vision import paths
 from vision.handlers import app, scan, sweep
 from vision.sample_video import render_video
-from vision.workspace import PREFIX, SETTLED_SECONDS, remove_abandoned, workspace
+from vision.workspace import GRACE_SECONDS, PREFIX, remove_abandoned, workspace
 
 MEDIA = ("poster.jpg", "0.jpg", "hls/index.m3u8", "hls/segment_00000.ts", "clips/c.mp4")
 HOLDER = """
@@ -40,11 +40,13 @@ def files(storage):
     )
 
 
-async def test_a_deleted_video_leaves_no_row_file_or_payload(product, folder, send, other_film, monkeypatch):
+async def test_a_deleted_video_leaves_no_row_file_or_payload(
+    running_app, folder, send, other_film, monkeypatch
+):
     monkeypatch.setenv("VISION_PIPELINE_LOGS", "true")
     client, stranger = (
-        await product.client_for("tenant-admin", "acme"),
-        await product.client_for("tenant-admin", "globex"),
+        await running_app.client_for("tenant-admin", "acme"),
+        await running_app.client_for("tenant-admin", "globex"),
     )
     before = files(folder)
     video_id = await send(client, other_film)
@@ -69,20 +71,20 @@ async def test_a_deleted_video_leaves_no_row_file_or_payload(product, folder, se
     assert (await client.get("/vision/search", params={"q": "another"})).json() == []
     assert files(folder) == before
     for table in ("videos", "segments", "entities", "clips", "search_materialized"):
-        assert product.rows(f"select 1 from vision.{table}") == [], table
-    kept = product.rows("select payload, result from posthouse.jobs where subject = %s", video_id)
+        assert running_app.rows(f"select 1 from vision.{table}") == [], table
+    kept = running_app.rows("select payload, result from posthouse.jobs where subject = %s", video_id)
     assert {(str(row["payload"]), row["result"]) for row in kept} == {("{}", None)}
     await sweep.enqueue()
     await drain(app)
-    assert product.rows("select 1 from vision.deleted_videos") == []
+    assert running_app.rows("select 1 from vision.deleted_videos") == []
 
 
 async def test_a_failed_video_can_be_uploaded_again_and_a_ready_one_replaced(
-    product, folder, send, film, other_film
+    running_app, folder, send, film, other_film
 ):
-    client = await product.client_for("tenant-admin", "acme")
-    (product.folder / "broken.mp4").write_bytes(b"this is no video" * 100)
-    video_id = await send(client, product.folder / "broken.mp4")
+    client = await running_app.client_for("tenant-admin", "acme")
+    (running_app.folder / "broken.mp4").write_bytes(b"this is no video" * 100)
+    video_id = await send(client, running_app.folder / "broken.mp4")
     upload, page = f"/vision/videos/{video_id}/original", f"/vision/videos/{video_id}"
     busy = await client.put(upload, content=b"x")
     assert (busy.status_code, "is being processed" in busy.json()["detail"]) == (409, True)
@@ -100,8 +102,10 @@ async def test_a_failed_video_can_be_uploaded_again_and_a_ready_one_replaced(
     assert (await client.get(page)).json()["duration_ms"] == 500
 
 
-async def test_files_without_a_video_and_frames_of_ready_ones_are_swept(product, folder, send, other_film):
-    client = await product.client_for("tenant-admin", "acme")
+async def test_files_without_a_video_and_frames_of_ready_ones_are_swept(
+    running_app, folder, send, other_film
+):
+    client = await running_app.client_for("tenant-admin", "acme")
     video_id, unknown = UUID(await send(client, other_film)), uuid4()
     await drain(app)
     stray = [paths.frame(unknown, 0), f"{paths.proxy(unknown)}/segment_00000.ts", paths.frame(video_id, 7)]
@@ -124,7 +128,7 @@ def test_the_folder_of_a_killed_process_is_removed_and_that_of_a_running_one_sta
     with forkserver.start_python(["-c", HOLDER], stdout=subprocess.PIPE) as process:
         left = Path(process.stdout.readline().strip())
         assert left.parent.name.startswith(PREFIX)
-        long_ago = time.time() - 2 * SETTLED_SECONDS
+        long_ago = time.time() - 2 * GRACE_SECONDS
         os.utime(left.parent, (long_ago, long_ago))
         remove_abandoned()
         assert left.is_dir()

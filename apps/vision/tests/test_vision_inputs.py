@@ -21,10 +21,10 @@ def captioned(tmp_path_factory):
     return path
 
 
-async def test_the_table_of_inputs_in_the_readme_is_right(product, folder, captioned):
-    client = await product.client_for("tenant-admin", "acme")
+async def test_the_table_of_inputs_in_the_readme_is_right(running_app, folder, captioned):
+    client = await running_app.client_for("tenant-admin", "acme")
     sent = {
-        name: await _send(client, write(captioned, _own(product, name))) for name, write in INPUTS.items()
+        name: await _send(client, write(captioned, _own(running_app, name))) for name, write in INPUTS.items()
     }
     await drain(app)
     results = [(name, *await _result(client, answer)) for name, answer in sent.items()]
@@ -39,8 +39,8 @@ async def test_the_table_of_inputs_in_the_readme_is_right(product, folder, capti
         assert "Errno" not in result[1]
 
 
-def _own(product, name):
-    folder = product.folder / "inputs" / name.replace(" ", "-")
+def _own(running_app, name):
+    folder = running_app.folder / "inputs" / name.replace(" ", "-")
     folder.mkdir(parents=True)
     return folder
 

@@ -8,7 +8,7 @@ import rapidocr
 from PIL import Image, ImageDraw, ImageFont
 
 from vision.detector import ModelUnavailable
-from vision.ocr import UnknownLanguage, check_languages, read, readable_languages
+from vision.ocr import UnknownLanguage, check_languages, read_text, readable_languages
 
 INSTALLED = Path(rapidocr.__file__).parent / "models"
 
@@ -26,11 +26,11 @@ def test_a_folder_with_models_is_used_and_their_languages_too(tmp_path, monkeypa
     with pytest.raises(
         ModelUnavailable, match=r"my model' that VISION_MODEL names: .*det\.onnx and rec\.onnx"
     ):
-        read(picture("Hello"), ["eng"], 0.5)
+        read_text(picture("Hello"), ["eng"], 0.5)
     (tmp_path / "my model").mkdir()
     for name in ("det", "rec"):
         (tmp_path / "my model" / f"{name}.onnx").symlink_to(INSTALLED / f"PP-OCRv6_{name}_small.onnx")
-    assert [line.text for line in read(picture("Hello"), ["eng"], 0.5)] == ["Hello"]
+    assert [line.text for line in read_text(picture("Hello"), ["eng"], 0.5)] == ["Hello"]
     monkeypatch.setenv("VISION_MODEL_LANGUAGES", "eng, isl")
     assert {"eng", "isl"} <= readable_languages()
     check_languages(["eng", "isl"])

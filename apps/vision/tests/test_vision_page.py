@@ -19,10 +19,10 @@ async def reached(page, second):
         await asyncio.sleep(0.1)
 
 
-async def test_upload_search_play_at_the_second_and_delete(product, folder, film):
-    async with opened(product.url) as (page, expect):
-        await product.worker(POSTHOUSE_PROCESS_SLOTS="1")
-        await log_in(page, "/apps/vision/", await product.key("tenant-admin", "acme"))
+async def test_upload_search_play_at_the_second_and_delete(running_app, folder, film):
+    async with opened(running_app.url) as (page, expect):
+        await running_app.worker(POSTHOUSE_PROCESS_SLOTS="1")
+        await log_in(page, "/apps/vision/", await running_app.key("tenant-admin", "acme"))
         await expect(page.get_by_text("No videos yet")).to_be_visible()
         await page.get_by_label("Video files").set_input_files(film)
         tile = page.get_by_role("listitem").filter(has_text="film.mp4")
@@ -54,5 +54,5 @@ async def test_upload_search_play_at_the_second_and_delete(product, folder, film
         await page.get_by_role("button", name="Delete").click()
         await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         await expect(page.get_by_text("No videos yet")).to_be_visible()
-    await product.until_ended()
+    await running_app.until_ended()
     assert [file for file in folder.folder.rglob("*") if file.is_file()] == []

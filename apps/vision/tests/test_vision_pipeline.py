@@ -26,20 +26,20 @@ def written(expected_texts):
     return {normalize(text) for texts in expected_texts for text in texts}
 
 
-def read(product, video_id):
-    rows = product.rows("select normalized_text from vision.segments where video_id = %s", video_id)
+def read(running_app, video_id):
+    rows = running_app.rows("select normalized_text from vision.segments where video_id = %s", video_id)
     return Counter(row["normalized_text"] for row in rows)
 
 
-def check_stages(product):
+def check_stages(running_app):
     """Each has one job. The scanner has as many as minutes have begun."""
-    ended = {job: count for job, count in product.statuses().items() if job[0] != "vision.scan"}
+    ended = {job: count for job, count in running_app.statuses().items() if job[0] != "vision.scan"}
     assert ended == {(kind, "succeeded"): 1 for kind in STAGES}
 
 
-def check_reading(product, video_id, expected_texts):
+def check_reading(running_app, video_id, expected_texts):
     """Recall and precision of the distinct texts, each of them once."""
-    texts = read(product, video_id)
+    texts = read(running_app, video_id)
     right = written(expected_texts) & texts.keys()
     assert len(right) / len(written(expected_texts)) >= 0.9
     assert len(right) / len(texts) >= 0.9
@@ -52,15 +52,15 @@ async def hits(client, query, **more):
     return [(hit["text"], hit["t_start"], hit["t_end"]) for hit in answer.json()]
 
 
-async def test_from_upload_to_search_to_clip(product, folder, send, film, expected_texts):
+async def test_from_upload_to_search_to_clip(running_app, folder, send, film, expected_texts):
     admin, viewer = (
-        await product.client_for("tenant-admin", "acme"),
-        await product.client_for("tenant-viewer", "acme"),
+        await running_app.client_for("tenant-admin", "acme"),
+        await running_app.client_for("tenant-viewer", "acme"),
     )
     video_id = await send(admin)
-    await product.worker(**WORKER)
-    await product.until_ended()
-    check_stages(product)
+    await running_app.worker(**WORKER)
+    await running_app.until_ended()
+    check_stages(running_app)
 
     video = (await viewer.get(f"/vision/videos/{video_id}")).json()
     assert (video["status"], video["team_id"], video["title"]) == ("ready", "acme", "A film")
@@ -68,14 +68,14 @@ async def test_from_upload_to_search_to_clip(product, folder, send, film, expect
     assert (video["width"], video["height"], video["duration_ms"]) == (480, 270, 3000)
     assert video["s3_proxy_path"] == f"videos/proxy/{video_id}/index.m3u8"
     assert video["s3_thumb_path"] == f"thumbs/{video_id}/poster.jpg"
-    check_reading(product, video_id, expected_texts)
+    check_reading(running_app, video_id, expected_texts)
     await _check_search(viewer, video_id)
     await _check_files(viewer, video_id)
-    await _check_clip(product, admin, viewer, video_id)
-    await _check_links(product, viewer, video_id)
-    await _check_strangers(product, video_id)
-    await _check_expiry(product, viewer, video_id)
-    await _check_again(product, video_id, expected_texts)
+    await _check_clip(running_app, admin, viewer, video_id)
+    await _check_links(running_app, viewer, video_id)
+    await _check_strangers(running_app, video_id)
+    await _check_expiry(running_app, viewer, video_id)
+    await _check_again(running_app, video_id, expected_texts)
 
 
 async def _check_search(viewer, video_id):
@@ -123,7 +123,7 @@ async def _check_files(viewer, video_id):
         assert picture.size == (480, 270)
 
 
-async def _check_clip(product, admin, viewer, video_id):
+async def _check_clip(running_app, admin, viewer, video_id):
     asked = {
         "video_id": video_id,
         "t_start": 1000,
@@ -134,7 +134,7 @@ async def _check_clip(product, admin, viewer, video_id):
     assert (await viewer.post("/vision/clips", json=asked)).status_code == 403
     answer = await admin.post("/vision/clips", json=asked)
     assert (answer.status_code, answer.json()) == (202, {"clip_id": "clip-xyz-123", "status": "queued"})
-    await product.until_ended()
+    await running_app.until_ended()
     clip = (await viewer.get(f"/vision/clips/{video_id}/clip-xyz-123")).json()
     assert (clip["status"], clip["s3_path"]) == ("done", f"videos/clips/{video_id}/clip-xyz-123.mp4")
     file = storage().folder / clip["s3_path"]
@@ -143,17 +143,17 @@ async def _check_clip(product, admin, viewer, video_id):
 
     made = file.stat().st_mtime_ns
     assert (await admin.post("/vision/clips", json=asked)).status_code == 202
-    await product.until_ended()
-    assert product.statuses()["vision.clip_generate", "succeeded"] == 2
+    await running_app.until_ended()
+    assert running_app.statuses()["vision.clip_generate", "succeeded"] == 2
     assert file.stat().st_mtime_ns == made, "a clip that is there is not made again"
     default = await admin.post("/vision/clips", json={"video_id": video_id, "t_start": 0, "t_end": 1})
-    (job,) = product.rows(
+    (job,) = running_app.rows(
         "select payload from posthouse.jobs where payload ->> 'clip_id' = %s", default.json()["clip_id"]
     )
     assert job["payload"]["padding_ms"] == 2000
 
 
-async def _check_links(product, viewer, video_id):
+async def _check_links(running_app, viewer, video_id):
     """A link needs no key. It is for one video, and for as long as it was asked for."""
     answer = await viewer.post(f"/vision/videos/{video_id}/links", json={"seconds": 3600})
     assert answer.status_code == 201, answer.text
@@ -161,7 +161,7 @@ async def _check_links(product, viewer, video_id):
     assert 3590 <= datetime.fromisoformat(link["expires_at"]).timestamp() - time.time() <= 3600
     too_long = await viewer.post(f"/vision/videos/{video_id}/links", json={"seconds": 7 * 24 * 3600 + 1})
     assert too_long.status_code == 422
-    async with httpx.AsyncClient(base_url=product.url) as player:
+    async with httpx.AsyncClient(base_url=running_app.url) as player:
         playlist = await player.get(link["stream"])
         assert "segment_00000.ts" in playlist.text
         part = await player.get(f"{link['media']}/hls/segment_00000.ts", headers={"Range": "bytes=0-0"})
@@ -173,11 +173,11 @@ async def _check_links(product, viewer, video_id):
         assert (await player.get(other)).status_code == 403
 
 
-async def _check_strangers(product, video_id):
+async def _check_strangers(running_app, video_id):
     """Another team sees nothing, and a super-admin all."""
     stranger, chief = (
-        await product.client_for("tenant-admin", "globex"),
-        await product.client_for("super-admin"),
+        await running_app.client_for("tenant-admin", "globex"),
+        await running_app.client_for("super-admin"),
     )
     assert await hits(stranger, "relay") == []
     assert (await stranger.get("/vision/videos")).json() == []
@@ -193,9 +193,9 @@ async def _check_strangers(product, video_id):
     assert await hits(chief, "relay", tenant="globex") == []
 
 
-async def _check_expiry(product, viewer, video_id):
+async def _check_expiry(running_app, viewer, video_id):
     """Clips end after thirty days, by a schedule; another looks for new videos."""
-    triggers = product.rows("select definition_key, cron_expr from posthouse.triggers order by 1")
+    triggers = running_app.rows("select definition_key, cron_expr from posthouse.triggers order by 1")
     assert [tuple(row.values()) for row in triggers] == [
         ("vision.clip_expire", "30 3 * * *"),
         ("vision.scan", "* * * * *"),
@@ -205,24 +205,24 @@ async def _check_expiry(product, viewer, video_id):
     long_ago = time.time() - timedelta(days=31).total_seconds()
     os.utime(file, (long_ago, long_ago))
     await clip_expire.enqueue()
-    await product.until_ended()
+    await running_app.until_ended()
     assert not file.exists()
     assert (await viewer.get(f"/vision/clips/{video_id}/clip-xyz-123")).status_code == 404
     assert len(list(storage().found(paths.CLIPS))) == 1
 
 
-async def _check_again(product, video_id, expected_texts):
+async def _check_again(running_app, video_id, expected_texts):
     """To read a video again, as a super-admin of all teams, replaces what was read; nothing is doubled."""
-    chief = await product.client_for("super-admin")
-    entities = product.rows("select count(*) from vision.entities")
+    chief = await running_app.client_for("super-admin")
+    entities = running_app.rows("select count(*) from vision.entities")
     body = {"target_fps": 5, "min_confidence": 0.5}
     answers = [await chief.post(f"/vision/videos/{video_id}/sample", json=body) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [202, 409]
     assert "is at vision." in answers[1].json()["detail"]
-    await product.until_ended()
-    check_reading(product, video_id, expected_texts)
-    assert product.rows("select count(*) from vision.entities") == entities
-    (ocr,) = product.rows(
+    await running_app.until_ended()
+    check_reading(running_app, video_id, expected_texts)
+    assert running_app.rows("select count(*) from vision.entities") == entities
+    (ocr,) = running_app.rows(
         "select payload from posthouse.jobs where kind = 'vision.ocr' order by queued_at desc limit 1"
     )
     assert ocr["payload"]["min_confidence"] == 0.5
@@ -232,23 +232,23 @@ async def _check_again(product, video_id, expected_texts):
 
 @pytest.mark.soak
 async def test_a_worker_killed_in_any_stage_on_s3_leaves_nothing_undone_or_doubled(
-    product, bucket, send, expected_texts
+    running_app, bucket, send, expected_texts
 ):
     seed = time.time_ns()
     stage = random.Random(seed).choice(STAGES)
     print(f"kills in {stage} (seed {seed})")  # noqa: T201 - to reproduce a failure
-    video_id = await send(await product.client_for("tenant-admin", "acme"))
-    doomed = await product.worker(**WORKER)
-    await product.until(
-        lambda: any(kind == stage and status != "queued" for kind, status in product.statuses()), stage
+    video_id = await send(await running_app.client_for("tenant-admin", "acme"))
+    doomed = await running_app.worker(**WORKER)
+    await running_app.until(
+        lambda: any(kind == stage and status != "queued" for kind, status in running_app.statuses()), stage
     )
-    product.kill(doomed)
-    await product.worker(**WORKER)
-    await product.until_ended()
-    check_stages(product)
-    check_reading(product, video_id, expected_texts)
+    running_app.kill(doomed)
+    await running_app.worker(**WORKER)
+    await running_app.until_ended()
+    check_stages(running_app)
+    check_reading(running_app, video_id, expected_texts)
     assert list(bucket.found(paths.frames(video_id))) == []
     assert bucket.exists(paths.playlist(video_id))
     assert bucket.exists(paths.poster(video_id))
-    (video,) = product.rows("select status from vision.videos")
+    (video,) = running_app.rows("select status from vision.videos")
     assert video["status"] == "ready"

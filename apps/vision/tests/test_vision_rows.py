@@ -17,12 +17,12 @@ def region(text, t_start, t_end, confidence=0.9):
 
 
 @pytest.fixture
-def add(product):
+def add(running_app):
     """Adds a video with these (text, t_start, t_end, confidence)."""
 
     def added(*segments, team="acme", status="processing"):
         video_id = uuid4()
-        with psycopg.connect(product.settings.database_url) as db:
+        with psycopg.connect(running_app.settings.database_url) as db:
             ready = "now()" if status == "ready" else "null"
             db.execute(
                 "insert into vision.videos (id, team_id, owner_id, s3_original_path, status, ready_at) "
@@ -36,8 +36,8 @@ def add(product):
     return added
 
 
-def segments(product, video_id):
-    rows = product.rows(
+def segments(running_app, video_id):
+    rows = running_app.rows(
         "select text, t_start, t_end from vision.segments where video_id = %s order by t_start, text",
         video_id,
     )
@@ -55,34 +55,34 @@ def found(db, text, terms=(), **more):
     return [row[5] for row in rows]
 
 
-async def test_equal_texts_that_follow_each_other_become_one_and_others_stay(product, add):
+async def test_equal_texts_that_follow_each_other_become_one_and_others_stay(running_app, add):
     video_id = add(
         ("Hello", 0, 100), ("sale", 0, 100), ("HELLO", 100, 300, 0.99), ("Hello", 300, 400),
         ("Bye", 400, 500), ("Hello", 500, 600), ("sale", 650, 700),
     )  # fmt: skip
     other = add(("Hello", 100, 200))
-    with psycopg.connect(product.settings.database_url) as db:
+    with psycopg.connect(running_app.settings.database_url) as db:
         for _ in range(2):  # again it changes nothing
             db.execute(sql("segments_merge"), {"video": video_id})
-    assert segments(product, video_id) == [
+    assert segments(running_app, video_id) == [
         ("HELLO", 0, 400), ("sale", 0, 100), ("Bye", 400, 500), ("Hello", 500, 600), ("sale", 650, 700),
     ]  # fmt: skip
-    assert segments(product, other) == [("Hello", 100, 200)]
+    assert segments(running_app, other) == [("Hello", 100, 200)]
 
 
-async def test_a_text_inside_a_longer_one_does_not_part_what_follows(product, add):
+async def test_a_text_inside_a_longer_one_does_not_part_what_follows(running_app, add):
     video_id = add(("a", 0, 500), ("a", 100, 200), ("a", 400, 600))
-    with psycopg.connect(product.settings.database_url) as db:
+    with psycopg.connect(running_app.settings.database_url) as db:
         db.execute(sql("segments_merge"), {"video": video_id})
-    assert segments(product, video_id) == [("a", 0, 600)]
+    assert segments(running_app, video_id) == [("a", 0, 600)]
 
 
-async def test_two_videos_that_become_ready_at_once_are_both_found(product, add):
+async def test_two_videos_that_become_ready_at_once_are_both_found(running_app, add):
     """Neither waits for the other, and a later refresh of all has nothing to do."""
     one, other = add(("first", 0, 1)), add(("second", 0, 1))
     with (
-        psycopg.connect(product.settings.database_url) as db,
-        psycopg.connect(product.settings.database_url) as late,
+        psycopg.connect(running_app.settings.database_url) as db,
+        psycopg.connect(running_app.settings.database_url) as late,
     ):
         index(db, one)
         index(late, other)
@@ -96,14 +96,14 @@ async def test_two_videos_that_become_ready_at_once_are_both_found(product, add)
         assert db.execute(written).fetchall() == before
 
 
-async def test_the_database_itself_keeps_teams_apart(product, add):
+async def test_the_database_itself_keeps_teams_apart(running_app, add):
     for team in ("acme", "globex"):
         video_id = add((f"Text of {team} @{team}", 0, 1), team=team, status="ready")
-        rows = product.rows("select id, text from vision.segments where video_id = %s", video_id)
-        with psycopg.connect(product.settings.database_url) as db:
+        rows = running_app.rows("select id, text from vision.segments where video_id = %s", video_id)
+        with psycopg.connect(running_app.settings.database_url) as db:
             db.execute(sql("entities_add"), extract_entities([(rows[0]["id"], rows[0]["text"])])._asdict())
             db.execute(sql("search_refresh"), {"video": video_id})
-    with psycopg.connect(product.settings.database_url) as db:
+    with psycopg.connect(running_app.settings.database_url) as db:
         db.execute("set local role posthouse_tenant")
         for table in ("videos", "segments", "entities"):
             assert db.execute(f"select count(*) from vision.{table}").fetchone() == (0,), table
@@ -126,12 +126,12 @@ async def test_the_database_itself_keeps_teams_apart(product, add):
                 db.execute(forbidden)
 
 
-async def test_the_schema_can_be_run_again(product):
-    with psycopg.connect(product.settings.database_url) as db:
-        db.execute(product.app.schema.read_text())
+async def test_the_schema_can_be_run_again(running_app):
+    with psycopg.connect(running_app.settings.database_url) as db:
+        db.execute(running_app.app.schema.read_text())
 
 
-async def test_punctuation_is_searched_as_text(product, add):
+async def test_punctuation_is_searched_as_text(running_app, add):
     """A sign of a query language means itself, and a query of signs alone does not find everything."""
     video_id = add(
         ("100 % wool", 0, 1),
@@ -139,7 +139,7 @@ async def test_punctuation_is_searched_as_text(product, add):
         ("a@b.example", 2, 3),
         ("at \\ o'clock", 3, 4),
     )
-    with psycopg.connect(product.settings.database_url) as db:
+    with psycopg.connect(running_app.settings.database_url) as db:
         index(db, video_id)
         assert found(db, "%") == ["100 % wool"]
         assert found(db, "@") == ["a@b.example"]
@@ -154,10 +154,10 @@ async def test_punctuation_is_searched_as_text(product, add):
 MANY = 20_000
 
 
-async def test_a_search_touches_few_rows_of_many(product, add):
+async def test_a_search_touches_few_rows_of_many(running_app, add):
     """As a tenant: operators that are not leakproof must not make it read all rows."""
     video_id = add(status="ready")
-    with psycopg.connect(product.settings.database_url) as db:
+    with psycopg.connect(running_app.settings.database_url) as db:
         db.execute(
             "insert into vision.segments (video_id, team_id, owner_id, t_start, t_end, text, normalized_text,"
             " text_hash, confidence, bounding_box, language) "

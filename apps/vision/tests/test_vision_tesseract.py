@@ -10,7 +10,7 @@ from posthouse.testing import drain
 from vision import tesseract
 from vision.bench.scenes import write_video
 from vision.handlers import app
-from vision.ocr import UnknownLanguage, check_languages, language_of, read
+from vision.ocr import UnknownLanguage, check_languages, language_of, read_text
 
 FONT = Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf")
 TEXT = "Свежие лошади 4711"
@@ -32,17 +32,17 @@ def test_another_script_is_read_and_its_language_known(picture):
     buffer = BytesIO()
     picture.save(buffer, "PNG")
     check_languages(LANGUAGES)
-    (line,) = read(buffer.getvalue(), LANGUAGES, 0.6)
+    (line,) = read_text(buffer.getvalue(), LANGUAGES, 0.6)
     assert line.text == TEXT
     assert line.box.x == pytest.approx(22, abs=8)
     assert language_of(line.text, ["eng", "rus"]) == "rus"
 
 
-async def test_a_video_with_another_script_is_found_by_its_words(product, folder, send, picture):
-    write_video(product.folder / "film.mp4", picture.size, [picture])
-    client = await product.client_for("tenant-admin", "acme")
+async def test_a_video_with_another_script_is_found_by_its_words(running_app, folder, send, picture):
+    write_video(running_app.folder / "film.mp4", picture.size, [picture])
+    client = await running_app.client_for("tenant-admin", "acme")
     assert {"eng", "rus", "jpn"} <= set((await client.get("/vision/languages")).json())
-    await send(client, product.folder / "film.mp4", options={"languages": LANGUAGES})
+    await send(client, running_app.folder / "film.mp4", options={"languages": LANGUAGES})
     await drain(app)
     (hit,) = (await client.get("/vision/search", params={"q": "ЛОШАДИ"})).json()
     assert (hit["text"], hit["language"]) == (TEXT, "rus")

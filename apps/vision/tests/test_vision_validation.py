@@ -12,13 +12,13 @@ from vision.handlers import app, clip_generate, ocr, sample, scan, segment_index
 from vision.ocr import TESSERACT
 
 
-async def registered(product, tenant="acme"):
-    client = await product.client_for("tenant-admin", tenant)
+async def registered(running_app, tenant="acme"):
+    client = await running_app.client_for("tenant-admin", tenant)
     return client, (await client.post("/vision/videos", json={})).json()["video_id"]
 
 
-async def test_jobs_that_cannot_succeed_fail_at_once_and_say_why(product, folder, film):
-    (client, video_id), (_, filmed) = await registered(product), await registered(product)
+async def test_jobs_that_cannot_succeed_fail_at_once_and_say_why(running_app, folder, film):
+    (client, video_id), (_, filmed) = await registered(running_app), await registered(running_app)
     folder.put(paths.original(filmed), film)
     await _enqueue_hopeless(video_id, filmed)
     await drain(app)
@@ -28,7 +28,7 @@ async def test_jobs_that_cannot_succeed_fail_at_once_and_say_why(product, folder
         ", ".join(sorted(LANGUAGES | TESSERACT)),
     )
     no_video = f"{video} does not exist"
-    assert errors(product) == {
+    assert errors(running_app) == {
         "vision.transcode": ("NotStored", f"Original video not found at {path}"),
         "vision.sample": ("VideoNotFound", no_video),
         "vision.ocr of it": ("WrongFrame", f"frames/other/0.jpg is not a frame of {video}"),
@@ -63,8 +63,8 @@ async def _enqueue_hopeless(video_id, filmed):
     )
 
 
-def errors(product):
-    rows = product.rows(
+def errors(running_app):
+    rows = running_app.rows(
         "select kind, subject, status, attempt_count, error from posthouse.jobs where kind <> 'vision.scan'"
     )
     assert {(row["status"], row["attempt_count"]) for row in rows} == {("failed", 1)}
@@ -94,8 +94,8 @@ WRONG = [
 ]
 
 
-async def test_wrong_requests_are_refused(product, folder):
-    client, video_id = await registered(product)
+async def test_wrong_requests_are_refused(running_app, folder):
+    client, video_id = await registered(running_app)
     for path, body, why in WRONG:
         answer = await client.post(path, json=body)
         assert answer.status_code == 422, (path, body)
@@ -107,8 +107,8 @@ async def test_wrong_requests_are_refused(product, folder):
         await sample.enqueue(**payload)
 
 
-async def test_the_scanner_takes_each_original_once_and_for_whom_it_was_registered(product, folder):
-    _, video_id = await registered(product, "globex")
+async def test_the_scanner_takes_each_original_once_and_for_whom_it_was_registered(running_app, folder):
+    _, video_id = await registered(running_app, "globex")
     stray = uuid4()
     for found in (video_id, stray):
         folder.put(paths.original(found), b"a video")
@@ -141,11 +141,11 @@ ODD_BODIES = [
 ]
 
 
-async def test_odd_bodies_are_refused(product):
-    client = await product.client_for("tenant-admin", "acme")
+async def test_odd_bodies_are_refused(running_app):
+    client = await running_app.client_for("tenant-admin", "acme")
     kind = {"Content-Type": "application/json"}
     for body in ODD_BODIES:
         answer = await client.post("/vision/videos", content=body, headers=kind)
         assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request"), (body, answer.text)
     assert (await client.get("/vision/search", params={"q": "a\x00b"})).status_code == 422
-    assert product.rows("select * from vision.videos") == []
+    assert running_app.rows("select * from vision.videos") == []

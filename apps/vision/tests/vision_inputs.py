@@ -18,7 +18,7 @@ def _copied(suffix, *options):
     return write
 
 
-def _turned(film, folder):
+def _rotated(film, folder):
     """As phones do: the frames lie on their side, and the matrix of the track says how to turn them.
 
     The matrix is written into the file, because older versions of ffmpeg have no option for it.
@@ -44,7 +44,7 @@ def _streamed(film, folder):
     return path
 
 
-def _cut(film, folder):
+def _truncated(film, folder):
     _ffmpeg("-stream_loop", "3", "-i", film, "-c", "copy", "-movflags", "+faststart", folder / "whole.mp4")
     content = (folder / "whole.mp4").read_bytes()
     (folder / "cut.mp4").write_bytes(content[: len(content) // 2])
@@ -77,7 +77,7 @@ def _written(name, content):
 
 INPUTS = {
     "MP4 (H.264)": lambda film, _: Path(film),
-    "MP4 from a phone, rotated by metadata": _turned,
+    "MP4 from a phone, rotated by metadata": _rotated,
     "MOV, sound and picture": _copied(".mov", "-f", "lavfi", "-i", "sine=d=1", "-c:v", "copy", "-shortest"),
     "MKV (MPEG-4)": _copied(".mkv", "-c:v", "mpeg4", "-q:v", "2"),
     "WebM recorded by a browser, no duration": _streamed,
@@ -86,7 +86,7 @@ INPUTS = {
         ".mp4", "-vf", "format=yuv444p,crop=319:179", "-c:v", "libx264", "-pix_fmt", "yuv444p"
     ),
     "MP4 with one frame": _copied(".mp4", "-frames:v", "1"),
-    "MP4 that ends early (index at the start)": _cut,
+    "MP4 that ends early (index at the start)": _truncated,
     "MP4 that ends early (index missing)": _no_index,
     "song with a cover picture": _song,
     "text file": _written("notes.txt", b"no video at all\n" * 50),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from vision.detector import READ_PIXELS, Image, engine, extent, find_boxes
+from vision.detector import READ_PIXELS, Image, bounds, detect_boxes_scaled, engine
 from vision.lines import Box, Line
 from vision.settings import model_languages, ocr_text_height
 
@@ -32,12 +32,12 @@ def read_lines(picture: bytes) -> list[Line]:
 
 
 def read_image(image: Image, scale: float) -> list[Line]:
-    boxes = find_boxes(image, scale)
+    boxes = detect_boxes_scaled(image, scale)
     if not len(boxes):
         return []
     found = engine().recognize_txt(engine().crop_text_regions(image, boxes))
     lines = [
-        Line(text.strip(), round(float(score), 4), _box(extent(corners)))
+        Line(text.strip(), round(float(score), 4), _box(bounds(corners)))
         for text, score, corners in zip(found.txts, found.scores, boxes, strict=True)
     ]
     return sorted(lines, key=lambda line: (line.box.y, line.box.x))

@@ -20,22 +20,22 @@ STAGES = [transcode.kind, sample.kind, ocr.kind, segment_index.kind, clip_genera
 async def demo(stage: Stage) -> dict[str, Any]:
     scenes = sample_scenes(stage.size or SCENES)
     stage.say(f"generating a video with {len(scenes)} scenes, two texts each")
-    film = stage.folder / "film.mp4"
-    await asyncio.to_thread(render_video, film, scenes)
+    video = stage.folder / "film.mp4"
+    await asyncio.to_thread(render_video, video, scenes)
     headers = {"Authorization": f"Bearer {stage.api_key}"}
     async with httpx.AsyncClient(base_url=stage.api_url, headers=headers, timeout=60) as api:
-        video_id = await _upload(api, film)
+        video_id = await _upload(api, video)
         await stage.follow(video_id, kinds=STAGES)
         found = await _compare(api, video_id, scenes)
         found["searches"] = [await _search(api, video_id, query) for query in _queries(scenes)]
-        found["clip"] = await _cut(stage, api, video_id, scenes[-1][0])
+        found["clip"] = await _create_clip(stage, api, video_id, scenes[-1][0])
     return {"video": video_id, **found}
 
 
-async def _upload(api: httpx.AsyncClient, film: Path) -> str:
+async def _upload(api: httpx.AsyncClient, video: Path) -> str:
     new = (await api.post("/vision/videos", json={"title": "The relay station"})).raise_for_status().json()
     upload = f"/vision/videos/{new['video_id']}/original"
-    (await api.put(upload, content=await asyncio.to_thread(film.read_bytes))).raise_for_status()
+    (await api.put(upload, content=await asyncio.to_thread(video.read_bytes))).raise_for_status()
     return str(new["video_id"])
 
 
@@ -62,11 +62,11 @@ async def _search(api: httpx.AsyncClient, video_id: str, query: str) -> str:
     return f"{query} at {places or 'no position'}"
 
 
-async def _cut(stage: Stage, api: httpx.AsyncClient, video_id: str, text: str) -> str:
+async def _create_clip(stage: Stage, api: httpx.AsyncClient, video_id: str, text: str) -> str:
     """Create a clip of the time at which a text is visible."""
     (hit, *_) = await _get(api, "/vision/search", q=text, video_id=video_id)
-    asked = {"video_id": video_id, "t_start": hit["t_start"], "t_end": hit["t_end"], "padding_ms": 500}
-    made = (await api.post("/vision/clips", json=asked)).raise_for_status().json()
+    body = {"video_id": video_id, "t_start": hit["t_start"], "t_end": hit["t_end"], "padding_ms": 500}
+    made = (await api.post("/vision/clips", json=body)).raise_for_status().json()
     await stage.follow(video_id, kinds=STAGES)
     clip = await _get(api, f"/vision/clips/{video_id}/{made['clip_id']}")
     return str(clip["s3_path"])

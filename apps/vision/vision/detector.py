@@ -23,58 +23,60 @@ READ_PIXELS = 8
 with 8, all texts of 16 pixels are found from 720p to 4K; with 5, up to 8 % are missed."""
 MAX_PIXELS = 600_000
 """Largest image for the detector, which bounds its memory: 1280 x 720 needs 600 MB, 640 x 360 300 MB."""
-OVERLAP = 48
+STRIP_OVERLAP = 48
 """Rows that neighbouring strips share. Text that is taller is found in the reduced image."""
-SAME = 0.5
+DUPLICATE_SHARE = 0.5
 """Share of a box that must lie in another one to be the same text."""
-TALL = 20
+MIN_TRUSTED_HEIGHT = 20
 """Least height of text that the reduced image is trusted with."""
 _GRID = 32
 _M_MMAP_THRESHOLD, _LARGE_BYTES = -3, 4 * 2**20
-_NONE: Boxes = np.zeros((0, 4, 2), np.float32)
+_NO_BOXES: Boxes = np.zeros((0, 4, 2), np.float32)
 
 
-def find_boxes(image: Image, scale: float) -> Boxes:
+def detect_boxes_scaled(image: Image, scale: float) -> Boxes:
     """Return the boxes of texts, in pixels of the image. The detector sees it reduced by ``scale``."""
     height, width = image.shape[:2]
-    sides = on_grid(width * scale), on_grid(height * scale)
+    sides = round_to_grid(width * scale), round_to_grid(height * scale)
     small = image if sides == (width, height) else cv2.resize(image, sides, interpolation=cv2.INTER_AREA)
-    return boxes_in(small) * np.array([width / sides[0], height / sides[1]], np.float32)
+    return detect_boxes(small) * np.array([width / sides[0], height / sides[1]], np.float32)
 
 
-def on_grid(side: float) -> int:
+def round_to_grid(side: float) -> int:
     """Return the nearest length that the detector accepts."""
     return max(_GRID, round(side / _GRID) * _GRID)
 
 
-def boxes_in(image: Any) -> Boxes:
+def detect_boxes(image: Any) -> Boxes:
     """Return the boxes of texts. A large image is divided into strips of its full width."""
     height, width = image.shape[:2]
     if height * width <= MAX_PIXELS:
         return _detect(image)
-    whole = find_boxes(image, (MAX_PIXELS / (height * width)) ** 0.5)
-    found = list(whole[heights_of(whole) >= TALL])
+    whole = detect_boxes_scaled(image, (MAX_PIXELS / (height * width)) ** 0.5)
+    found = list(whole[box_heights(whole) >= MIN_TRUSTED_HEIGHT])
     rows = max(_GRID * 4, MAX_PIXELS // width // _GRID * _GRID)
-    for top in range(0, height - OVERLAP, rows - OVERLAP):
+    for top in range(0, height - STRIP_OVERLAP, rows - STRIP_OVERLAP):
         bottom = min(height, top + rows)
         strip = _detect(image[top:bottom]) + np.array([0, top], np.float32)
-        found += [box for box in strip if _is_whole(box, top, bottom, height) and not _is_known(box, found)]
-    return np.stack(found) if found else _NONE
+        found += [
+            box for box in strip if _is_whole(box, top, bottom, height) and not _is_duplicate(box, found)
+        ]
+    return np.stack(found) if found else _NO_BOXES
 
 
-def heights_of(boxes: Boxes) -> npt.NDArray[np.float32]:
+def box_heights(boxes: Boxes) -> npt.NDArray[np.float32]:
     """Return the heights of boxes: the shorter side, as text may be slanted."""
     sides = np.linalg.norm(boxes - np.roll(boxes, 1, axis=1), axis=2)
     return sides.min(axis=1) if len(boxes) else np.zeros(0, np.float32)
 
 
-def extent(box: Any) -> tuple[float, float, float, float]:
+def bounds(box: Any) -> tuple[float, float, float, float]:
     """Return left, top, right and bottom of a box."""
     (left, top), (right, bottom) = box.min(axis=0), box.max(axis=0)
     return float(left), float(top), float(right), float(bottom)
 
 
-def shared(one: tuple[float, ...], other: tuple[float, ...]) -> float:
+def overlap_share(one: tuple[float, ...], other: tuple[float, ...]) -> float:
     """Return the share of the first rectangle that lies in the second one."""
     width = min(one[2], other[2]) - max(one[0], other[0])
     height = min(one[3], other[3]) - max(one[1], other[1])
@@ -84,12 +86,12 @@ def shared(one: tuple[float, ...], other: tuple[float, ...]) -> float:
 
 def _is_whole(box: Any, top: int, bottom: int, height: int) -> bool:
     """Return whether the strip did not cut the box."""
-    _, above, _, below = extent(box)
+    _, above, _, below = bounds(box)
     return (above > top + 1 or top == 0) and (below < bottom - 1 or bottom == height)
 
 
-def _is_known(box: Any, found: list[Any]) -> bool:
-    return any(shared(extent(box), extent(other)) > SAME for other in found)
+def _is_duplicate(box: Any, found: list[Any]) -> bool:
+    return any(overlap_share(bounds(box), bounds(other)) > DUPLICATE_SHARE for other in found)
 
 
 def _detect(image: Any) -> Boxes:
@@ -98,7 +100,7 @@ def _detect(image: Any) -> Boxes:
     if any(missing):
         image = np.pad(image, ((0, missing[0]), (0, missing[1]), (0, 0)), mode="edge")
     boxes = engine()(image, use_det=True, use_cls=False, use_rec=False).boxes
-    return _NONE if boxes is None else np.asarray(boxes, np.float32)
+    return _NO_BOXES if boxes is None else np.asarray(boxes, np.float32)
 
 
 class ModelUnavailable(Exception):

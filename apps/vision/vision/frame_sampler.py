@@ -13,7 +13,7 @@ import numpy.typing as npt
 from av.stream import Disposition
 
 from posthouse_media import NotAVideo
-from vision.detector import boxes_in, extent, on_grid
+from vision.detector import bounds, detect_boxes, round_to_grid
 from vision.known_texts import KnownTexts
 from vision.settings import ocr_text_height
 
@@ -26,9 +26,9 @@ BLOCK_TILES = 8
 """Side of a region in tiles: about the size of one or two letters."""
 GREY_TOLERANCE = 12
 """Grey levels by which a tile must change; compression and noise change it by less."""
-LOOK_PIXELS = 6
+SEARCH_TEXT_PIXELS = 6
 """Height of the smallest text in the image in which texts are looked for. Reading uses more."""
-QUALITY = 92
+JPEG_QUALITY = 92
 
 
 class KeptFrame(NamedTuple):
@@ -44,7 +44,7 @@ class DuplicateFrame(NamedTuple):
     timestamp_ms: int
 
 
-class Empty(NamedTuple):
+class EmptyFrame(NamedTuple):
     """A frame without text."""
 
     timestamp_ms: int
@@ -52,43 +52,43 @@ class Empty(NamedTuple):
 
 def sample_frames(
     video: Path, target_fps: float, dedupe_threshold: float
-) -> Iterator[KeptFrame | DuplicateFrame | Empty]:
+) -> Iterator[KeptFrame | DuplicateFrame | EmptyFrame]:
     """Yield the frames at this rate.
 
     A frame similar to the one before is skipped. In other frames texts are looked for in a reduced image; the
     frame is picked if they differ from the known ones. With a threshold of 1, all frames are picked.
     """
-    looked: Tiles | None = None
+    previous: Tiles | None = None
     texts = KnownTexts()
     for timestamp_ms, frame in _sampled(video, target_fps):
         if dedupe_threshold >= 1:
             yield KeptFrame(timestamp_ms, _jpeg(frame))
             continue
-        seen = fingerprint(frame)
-        if looked is not None and similarity(looked, seen) > dedupe_threshold:
+        current = fingerprint(frame)
+        if previous is not None and similarity(previous, current) > dedupe_threshold:
             yield DuplicateFrame(timestamp_ms)
             continue
-        looked = seen
-        grey, boxes = _look(frame)
-        if boxes and texts.are_all_in(grey, boxes):
+        previous = current
+        grey, boxes = _find_texts(frame)
+        if boxes and texts.match(grey, boxes):
             yield DuplicateFrame(timestamp_ms)
             continue
         texts.replace(grey, boxes)
-        yield KeptFrame(timestamp_ms, _jpeg(frame)) if boxes else Empty(timestamp_ms)
+        yield KeptFrame(timestamp_ms, _jpeg(frame)) if boxes else EmptyFrame(timestamp_ms)
 
 
-def _look(frame: Any) -> tuple[Any, list[tuple[float, ...]]]:
+def _find_texts(frame: Any) -> tuple[Any, list[tuple[float, ...]]]:
     """Return the frame in grey, and where it has texts."""
-    scale = min(1.0, LOOK_PIXELS / ocr_text_height())
-    width, height = on_grid(frame.width * scale), on_grid(frame.height * scale)
+    scale = min(1.0, SEARCH_TEXT_PIXELS / ocr_text_height())
+    width, height = round_to_grid(frame.width * scale), round_to_grid(frame.height * scale)
     small = frame.reformat(width=width, height=height, format="bgr24", interpolation="AREA").to_ndarray()
-    grey = _turned(frame.reformat(format="gray").to_ndarray(), frame)
-    small = _turned(small, frame)
-    by = np.array([grey.shape[1] / small.shape[1], grey.shape[0] / small.shape[0]], np.float32)
-    return grey, [extent(box * by) for box in boxes_in(small)]
+    grey = _rotated(frame.reformat(format="gray").to_ndarray(), frame)
+    small = _rotated(small, frame)
+    factor = np.array([grey.shape[1] / small.shape[1], grey.shape[0] / small.shape[0]], np.float32)
+    return grey, [bounds(box * factor) for box in detect_boxes(small)]
 
 
-def _turned(picture: Any, frame: Any) -> Any:
+def _rotated(picture: Any, frame: Any) -> Any:
     """Return the picture as players show it."""
     return np.ascontiguousarray(np.rot90(picture, round(frame.rotation / 90) % 4))
 
@@ -153,5 +153,7 @@ def _jpeg(frame: Any) -> bytes:
     from PIL import Image  # noqa: PLC0415 - needed by few jobs
 
     buffer = io.BytesIO()
-    Image.fromarray(_turned(frame.to_ndarray(format="rgb24"), frame)).save(buffer, "JPEG", quality=QUALITY)
+    Image.fromarray(_rotated(frame.to_ndarray(format="rgb24"), frame)).save(
+        buffer, "JPEG", quality=JPEG_QUALITY
+    )
     return buffer.getvalue()

@@ -14,24 +14,24 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from vision.detector import shared
+from vision.detector import overlap_share
 
 Grey: TypeAlias = npt.NDArray[np.uint8]
 Rectangle: TypeAlias = tuple[float, ...]
 
 PATCH_HEIGHT = 24
 """Height to which pictures of texts are scaled; about two letters are as wide."""
-LIKENESS = 0.75
+MIN_CORRELATION = 0.75
 """Least correlation of each window with the known one."""
-CLEARER = 1.3
+MAX_EDGE_GROWTH = 1.3
 """Factor by which edges must grow to read a text again: it faded in, or the camera came to rest."""
 MIN_SIDE = 2
 """Least width and height of a text in pixels."""
-FLAT = 6.0
+MIN_CONTRAST = 6.0
 """Grey levels by which a window between two words deviates at most: it has nothing to compare."""
-COVERED = 0.6
+MIN_COVERAGE = 0.6
 """Share of a found box that must lie in a known text."""
-MOVED = 1.0
+MAX_MOVE = 1.0
 """Distance by which a text may move between two looks, in heights of the text."""
 
 
@@ -55,18 +55,20 @@ class KnownTexts:
 
     def replace(self, grey: Grey, boxes: Sequence[Rectangle]) -> None:
         """Remember the texts of a frame that will be read."""
-        self._texts = [_known(grey, box) for box in boxes if _is_sound(box)]
+        self._texts = [_known_text(grey, box) for box in boxes if _is_large_enough(box)]
 
-    def are_all_in(self, grey: Grey, boxes: Sequence[Rectangle]) -> bool:
+    def match(self, grey: Grey, boxes: Sequence[Rectangle]) -> bool:
         """Return whether a frame has the known texts and no others, given the boxes found in it."""
-        new = [box for box in boxes if _is_sound(box)]
+        visible = [box for box in boxes if _is_large_enough(box)]
         for text in self._texts:
-            if not (_is_still_there(text, grey) or _has_moved(text, grey, new)):
+            if not (_is_still_there(text, grey) or _has_moved(text, grey, visible)):
                 return False
-        return all(any(shared(box, text.box) >= COVERED for text in self._texts) for box in new)
+        return all(
+            any(overlap_share(box, text.box) >= MIN_COVERAGE for text in self._texts) for box in visible
+        )
 
 
-def _known(grey: Grey, box: Rectangle) -> KnownText:
+def _known_text(grey: Grey, box: Rectangle) -> KnownText:
     patch = _patch(grey, box)
     return KnownText(box, patch, _edges(patch))
 
@@ -79,7 +81,7 @@ def _has_moved(text: KnownText, grey: Grey, boxes: Sequence[Rectangle]) -> bool:
     """Look for a known text near its old position, among the boxes that were found, and follow it."""
     height = text.box[3] - text.box[1]
     for box in boxes:
-        if abs(box[3] - box[1] - height) > 0.5 * height or _distance(box, text.box) > MOVED * height:
+        if abs(box[3] - box[1] - height) > 0.5 * height or _distance(box, text.box) > MAX_MOVE * height:
             continue
         found = _best_box(text, grey, box, height)
         if found is not None and _is_same(text, _patch(grey, found)):
@@ -92,12 +94,12 @@ def _best_box(text: KnownText, grey: Grey, box: Rectangle, height: float) -> Rec
     """Return where the picture of the text fits best around a box."""
     around = _clipped(grey, tuple(np.add(box, (-height, -height / 2, height, height / 2))))
     scale = PATCH_HEIGHT / height
-    area = cv2.resize(_cut(grey, around), None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+    area = cv2.resize(_cut_out(grey, around), None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
     if area.shape[0] < text.patch.shape[0] or area.shape[1] < text.patch.shape[1]:
         return None
-    likeness = cv2.matchTemplate(area, text.patch, cv2.TM_CCOEFF_NORMED)
-    _, best, _, (left, top) = cv2.minMaxLoc(likeness)
-    if best < LIKENESS:
+    correlations = cv2.matchTemplate(area, text.patch, cv2.TM_CCOEFF_NORMED)
+    _, best, _, (left, top) = cv2.minMaxLoc(correlations)
+    if best < MIN_CORRELATION:
         return None
     x, y = around[0] + left / scale, around[1] + top / scale
     return x, y, x + text.box[2] - text.box[0], y + height
@@ -105,20 +107,20 @@ def _best_box(text: KnownText, grey: Grey, box: Rectangle, height: float) -> Rec
 
 def _is_same(text: KnownText, patch: Grey) -> bool:
     """Return whether all windows of two pictures correlate: a changed digit is one of many."""
-    if patch.shape != text.patch.shape or _edges(patch) > CLEARER * text.edges:
+    if patch.shape != text.patch.shape or _edges(patch) > MAX_EDGE_GROWTH * text.edges:
         return False
     columns = patch.shape[1]
     starts = range(0, max(1, columns - PATCH_HEIGHT // 2), PATCH_HEIGHT // 2)
     return all(
         _correlation(text.patch[:, start : start + PATCH_HEIGHT], patch[:, start : start + PATCH_HEIGHT])
-        >= LIKENESS
+        >= MIN_CORRELATION
         for start in starts
     )
 
 
 def _correlation(one: Grey, other: Grey) -> float:
     a, b = one.astype(np.float32) - one.mean(), other.astype(np.float32) - other.mean()
-    if max(a.std(), b.std()) < FLAT:
+    if max(a.std(), b.std()) < MIN_CONTRAST:
         return 1.0
     size = float(np.sqrt((a * a).sum() * (b * b).sum()))
     return float((a * b).sum()) / size if size else 0.0
@@ -131,7 +133,7 @@ def _edges(patch: Grey) -> float:
 def _patch(grey: Grey, box: Rectangle) -> Grey:
     height = max(1.0, box[3] - box[1])
     width = max(PATCH_HEIGHT, round((box[2] - box[0]) * PATCH_HEIGHT / height))
-    cut = _cut(grey, _clipped(grey, box))
+    cut = _cut_out(grey, _clipped(grey, box))
     patch: Grey = cv2.resize(cut, (width, PATCH_HEIGHT), interpolation=cv2.INTER_AREA)
     return patch
 
@@ -143,7 +145,7 @@ def _clipped(grey: Grey, box: Rectangle) -> Rectangle:
     return left, top, max(left + 1, min(columns, round(box[2]))), max(top + 1, min(rows, round(box[3])))
 
 
-def _cut(grey: Grey, box: Rectangle) -> Any:
+def _cut_out(grey: Grey, box: Rectangle) -> Any:
     left, top, right, bottom = (int(side) for side in box)
     return grey[top:bottom, left:right]
 
@@ -152,5 +154,5 @@ def _distance(one: Rectangle, other: Rectangle) -> float:
     return max(abs(one[0] - other[0]), abs(one[1] - other[1]))
 
 
-def _is_sound(box: Rectangle) -> bool:
+def _is_large_enough(box: Rectangle) -> bool:
     return box[2] - box[0] >= MIN_SIDE and box[3] - box[1] >= MIN_SIDE

@@ -8,9 +8,9 @@ from pathlib import Path
 from posthouse_media import run_ffmpeg
 
 SEGMENT_SECONDS = 4
-PROXY_SIDE = 720
+MAX_PROXY_SIDE = 720
 """Most pixels of the shorter side of the stream."""
-POSTER_AT = 0.1
+POSTER_POSITION = 0.1
 """Position of the poster as a share of the duration; the first frame is often black."""
 _VIDEO = ("-map", "0:V:0", "-map", "0:a:0?")  # V: no attached pictures
 _H264 = ("-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv420p")
@@ -23,7 +23,7 @@ ProgressCallback = Callable[[float], object]
 
 def write_hls(video: Path, folder: Path, playlist: str, on_progress: ProgressCallback) -> None:
     """Write a playlist and its segments, not larger than the original."""
-    share = f"min(1,{PROXY_SIDE}/min(iw,ih))"
+    share = f"min(1,{MAX_PROXY_SIDE}/min(iw,ih))"
     run_ffmpeg(
         "-i", str(video), *_VIDEO,
         "-vf", f"scale='trunc(iw*{share}/2)*2':'trunc(ih*{share}/2)*2'",

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from posthouse.server import Access, Permission, allow_linked, file_route, signed_link, stored_file
 from vision import paths
-from vision.requests import ClipName, Reader, VideoId, found_clip, found_video
+from vision.requests import ClipName, Reader, VideoId, get_clip_or_404, get_video_or_404
 from vision.storage import storage
 
 SUBJECT = "vision/video/{video_id}"
@@ -40,10 +40,12 @@ async def create_link(video_id: VideoId, new: NewLink, request: Request, access:
     They expire, and end when the video is deleted. `media` is the base of the other paths: pictures and clips
     are below it too.
     """
-    video = await found_video(access, video_id)
-    life = timedelta(seconds=new.seconds)
-    expires_at = datetime.fromtimestamp(int(time.time()), UTC) + life
-    link = await signed_link(request, SUBJECT.format(video_id=video_id), tenant=video["team_id"], life=life)
+    video = await get_video_or_404(access, video_id)
+    lifetime = timedelta(seconds=new.seconds)
+    expires_at = datetime.fromtimestamp(int(time.time()), UTC) + lifetime
+    link = await signed_link(
+        request, SUBJECT.format(video_id=video_id), tenant=video["team_id"], life=lifetime
+    )
     base = f"{request.scope.get('root_path', '')}/vision/media/{link}/{video_id}"
     return {
         "expires_at": expires_at,
@@ -63,7 +65,7 @@ async def hls(
     access: Viewer,
 ) -> Response:
     """Download the HLS playlist or a segment of a video."""
-    await found_video(access, video_id)
+    await get_video_or_404(access, video_id)
     kind = "application/vnd.apple.mpegurl" if name == paths.PLAYLIST else "video/mp2t"
     return await stored_file(request, storage(), f"{paths.proxy(video_id)}/{name}", kind)
 
@@ -71,7 +73,7 @@ async def hls(
 @file_route(router, "/media/{link}/{video_id}/clips/{clip_id}.mp4")
 async def clip_file(video_id: VideoId, clip_id: ClipName, request: Request, access: Viewer) -> Response:
     """Download a clip."""
-    await found_clip(access, video_id, clip_id)
+    await get_clip_or_404(access, video_id, clip_id)
     return await stored_file(request, storage(), paths.clip(video_id, clip_id), "video/mp4")
 
 
@@ -88,5 +90,5 @@ async def picture(
 
     The picture of a text is small, and of the moment at which the text begins.
     """
-    await found_video(access, video_id)
+    await get_video_or_404(access, video_id)
     return await stored_file(request, storage(), f"{paths.thumbs(video_id)}/{name}.jpg", "image/jpeg")

@@ -51,7 +51,7 @@ def check_languages(languages: Sequence[str]) -> None:
         )
 
 
-def read(picture: bytes, languages: Sequence[str], min_confidence: float) -> list[Line]:
+def read_text(picture: bytes, languages: Sequence[str], min_confidence: float) -> list[Line]:
     """Return the lines of text in an image, from top to bottom."""
     if _is_bundled(languages):
         lines = bundled.read_lines(picture)

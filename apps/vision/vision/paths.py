@@ -76,12 +76,12 @@ def job_log(job_id: UUID) -> str:
     return f"logs/pipeline/{job_id}.json"
 
 
-def all_of(video_id: UUID) -> list[str]:
+def folders_of(video_id: UUID) -> list[str]:
     """Return the folders with all files of a video."""
     return [f"{kind}/{video_id}" for kind in KINDS]
 
 
-def video_of(path: str) -> UUID | None:
+def video_id_of(path: str) -> UUID | None:
     """Return the video to which a file belongs."""
     kind = next((kind for kind in KINDS if path.startswith(f"{kind}/")), None)
     name = path.removeprefix(f"{kind}/").partition("/")[0]

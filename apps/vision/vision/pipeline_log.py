@@ -17,7 +17,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def accounted(handler: Callable[P, R]) -> Callable[P, R]:
+def log_attempts(handler: Callable[P, R]) -> Callable[P, R]:
     """Make a handler store an account of each attempt, if VISION_PIPELINE_LOGS is set.
 
     It is added to those of earlier attempts. A job does not fail because its account cannot be stored.
@@ -25,7 +25,7 @@ def accounted(handler: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(handler)
     def attempt(*args: P.args, **kwargs: P.kwargs) -> R:
-        began, error = datetime.now(UTC), None
+        started, error = datetime.now(UTC), None
         try:
             return handler(*args, **kwargs)
         except Exception as raised:
@@ -33,34 +33,34 @@ def accounted(handler: Callable[P, R]) -> Callable[P, R]:
             raise
         finally:
             if pipeline_logs():
-                _add(cast("Job", args[0]), kwargs.get("video_id"), began, error)
+                _append_attempt(cast("Job", args[0]), kwargs.get("video_id"), started, error)
 
     return attempt
 
 
-def _add(job: Job, video_id: Any, began: datetime, error: Exception | None) -> None:
+def _append_attempt(job: Job, video_id: Any, started: datetime, error: Exception | None) -> None:
     path, ended = paths.job_log(job.id), datetime.now(UTC)
     status = "done" if error is None else "failed"
     failure = None if error is None else {"type": type(error).__name__, "message": str(error)}
     attempt = {
         "attempt": job.attempt,
         "status": status,
-        "started_at": began.isoformat(),
+        "started_at": started.isoformat(),
         "finished_at": ended.isoformat(),
-        "duration_ms": round((ended - began).total_seconds() * 1000),
+        "duration_ms": round((ended - started).total_seconds() * 1000),
         "error": failure,
     }
     try:
-        account = json.loads(storage().read(path)) if storage().exists(path) else {"attempts": []}
-        account = {
+        log = json.loads(storage().read(path)) if storage().exists(path) else {"attempts": []}
+        log = {
             "job_id": str(job.id),
             "video_id": str(video_id),
             "job_type": job.kind.removeprefix("vision."),
             "team_id": job.tenant,
             "status": status,
             "retry_count": job.attempt - 1,
-            "attempts": [*account["attempts"], attempt],
+            "attempts": [*log["attempts"], attempt],
         }
-        storage().put(path, json.dumps(account, indent=2).encode())
-    except Exception as unstored:  # noqa: BLE001 - any error of the storage
-        job.log.warning("account of the job not stored path=%s error=%s", path, unstored)
+        storage().put(path, json.dumps(log, indent=2).encode())
+    except Exception as storage_error:  # noqa: BLE001 - any error of the storage
+        job.log.warning("account of the job not stored path=%s error=%s", path, storage_error)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from posthouse_media import is_truncated, measured_duration, probe, write_picture
 from vision import paths
-from vision.media import POSTER_AT, ProgressCallback, clamp_with_padding, write_clip, write_hls
+from vision.media import POSTER_POSITION, ProgressCallback, clamp_with_padding, write_clip, write_hls
 from vision.storage import storage
 from vision.workspace import workspace
 
@@ -29,25 +29,25 @@ def publish_poster(original: Path, video_id: UUID, duration_ms: int) -> bool:
     """Store a poster, if the video has a readable frame, and return whether there is one."""
     with workspace() as folder:
         picture = folder / "poster.jpg"
-        if not write_picture(original, picture, at=duration_ms * POSTER_AT / 1000):
+        if not write_picture(original, picture, at=duration_ms * POSTER_POSITION / 1000):
             return False
         storage().put(paths.poster(video_id), picture)
         return True
 
 
 def publish_clip(
-    original: Path, path: str, asked: tuple[int, int], padding_ms: int, on_progress: ProgressCallback
+    original: Path, path: str, time_range: tuple[int, int], padding_ms: int, on_progress: ProgressCallback
 ) -> None:
-    start, end = clamp_with_padding(*asked, padding_ms, round(1000 * probe(original).duration))
+    start, end = clamp_with_padding(*time_range, padding_ms, round(1000 * probe(original).duration))
     if end <= start:
-        raise EmptyClip(f"the time range {asked[0]} to {asked[1]} ms is outside of the video")
+        raise EmptyClip(f"the time range {time_range[0]} to {time_range[1]} ms is outside of the video")
     with workspace() as folder:
         clip = folder / "clip.mp4"
         write_clip(original, clip, start, end, on_progress)
         storage().put(path, clip)
 
 
-def length_found(stated_ms: int, stream_ms: int) -> dict[str, Any]:
+def duration_result(stated_ms: int, stream_ms: int) -> dict[str, Any]:
     """Return the duration of a video, and what users see about a file that is shorter than it states."""
     if not is_truncated(stated_ms / 1000, stream_ms / 1000):
         return {"duration_ms": stated_ms, "warning": None}

@@ -9,14 +9,14 @@ from uuid import UUID
 
 from vision import paths
 from vision.entities import normalize, text_hash
-from vision.ocr import language_of, read
+from vision.ocr import language_of, read_text
 from vision.spans import Span
 from vision.storage import NotStored, storage
 
 THUMB_SIDE = 320
 
 
-def regions_of(span: Span, languages: Sequence[str], min_confidence: float) -> list[dict[str, Any]]:
+def read_regions(span: Span, languages: Sequence[str], min_confidence: float) -> list[dict[str, Any]]:
     return [
         {
             "t_start": span.t_start,
@@ -28,7 +28,7 @@ def regions_of(span: Span, languages: Sequence[str], min_confidence: float) -> l
             "bounding_box": line.box._asdict(),
             "language": language_of(line.text, languages),
         }
-        for line in read(storage().read(span.path, "Frame"), languages, min_confidence)
+        for line in read_text(storage().read(span.path, "Frame"), languages, min_confidence)
     ]
 
 
@@ -37,13 +37,13 @@ def publish_thumbs(video_id: UUID, timestamps: Iterable[int]) -> None:
     wanted = {timestamp: paths.thumb(video_id, timestamp) for timestamp in timestamps}
     for timestamp, thumb in wanted.items():
         try:
-            storage().put(thumb, _thumb(storage().read(paths.frame(video_id, timestamp))))
+            storage().put(thumb, _thumbnail(storage().read(paths.frame(video_id, timestamp))))
         except NotStored:
             continue
     storage().keep_only(paths.thumbs(video_id), [*wanted.values(), paths.poster(video_id)])
 
 
-def _thumb(picture: bytes) -> bytes:
+def _thumbnail(picture: bytes) -> bytes:
     from PIL import Image  # noqa: PLC0415 - needed by few jobs
 
     with Image.open(io.BytesIO(picture)) as image:

@@ -41,21 +41,21 @@ class NewClip(BaseModel):
     clip_id: ClipId | None = Field(default=None, description="Id of the clip; default: a generated one.")
 
 
-async def rows(access: Access, name: str, **parameters: Any) -> Rows:
+async def fetch_all(access: Access, name: str, **parameters: Any) -> Rows:
     async with access.transaction() as db, db.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(sql(name), {"team": access.tenant, **parameters})
         return await cursor.fetchall()
 
 
-async def found_video(access: Access, video_id: UUID) -> dict[str, Any]:
-    return _one(await rows(access, "videos_list", video=video_id, limit=1, offset=0), "video")
+async def get_video_or_404(access: Access, video_id: UUID) -> dict[str, Any]:
+    return _first_or_404(await fetch_all(access, "videos_list", video=video_id, limit=1, offset=0), "video")
 
 
-async def found_clip(access: Access, video_id: UUID, clip_id: str) -> dict[str, Any]:
-    return _one(await rows(access, "clip_show", video=video_id, clip=clip_id), "clip")
+async def get_clip_or_404(access: Access, video_id: UUID, clip_id: str) -> dict[str, Any]:
+    return _first_or_404(await fetch_all(access, "clip_show", video=video_id, clip=clip_id), "clip")
 
 
-def _one(found: Rows, what: str) -> dict[str, Any]:
+def _first_or_404(found: Rows, what: str) -> dict[str, Any]:
     if not found:
         raise HTTPException(404, f"{what} not found")
     return found[0]
@@ -65,11 +65,11 @@ async def reject_empty(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Return the content of an upload after its first bytes arrived: an empty one replaces nothing."""
     async for first in pieces:
         if first:
-            return _joined(first, pieces)
+            return _prepended(first, pieces)
     raise HTTPException(422, EMPTY)
 
 
-async def _joined(first: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _prepended(first: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     yield first
     async for piece in pieces:
         yield piece

@@ -10,7 +10,7 @@ import av
 from PIL import Image, ImageDraw, ImageFont
 
 FPS = 12
-BRIGHTER = 8
+BRIGHTNESS_GAIN = 8
 _CAPTIONS = (
     "Welcome to the relay station", "Fresh horses every day", "The mail must go through",
     "Open from dawn to dusk", "Ask for the post master", "Parcels weigh less than gold", "Mind the gap",
@@ -33,24 +33,24 @@ def render_video(
     path: Path, scenes: Sequence[Sequence[str]], *, seconds: float = 2.0, size: tuple[int, int] = (640, 360)
 ) -> None:
     """Write a video. The background of each scene brightens slightly, as real footage changes constantly."""
-    with av.open(str(path), "w") as film:
-        stream = film.add_stream("libx264", rate=FPS, options={"preset": "veryfast", "crf": "20"})
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=FPS, options={"preset": "veryfast", "crf": "20"})
         stream.width, stream.height = size
         stream.pix_fmt = "yuv420p"
         for number, picture in enumerate(_pictures(scenes, round(seconds * FPS), size)):
             frame = av.VideoFrame.from_image(picture)  # type: ignore[no-untyped-call]
             frame.pts = number
-            film.mux(stream.encode(frame))
-        film.mux(stream.encode())
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
 
 
 def _pictures(scenes: Sequence[Sequence[str]], frames: int, size: tuple[int, int]) -> Iterator[Image.Image]:
     width, height = size
     font = ImageFont.load_default(size=height / 10)
     for scene, texts in enumerate(scenes):
-        ground = [20 + 37 * scene % 60, 30 + 53 * scene % 50, 60 + 29 * scene % 70]
+        background = [20 + 37 * scene % 60, 30 + 53 * scene % 50, 60 + 29 * scene % 70]
         for frame in range(frames):
-            red, green, blue = (part + BRIGHTER * frame // frames for part in ground)
+            red, green, blue = (part + BRIGHTNESS_GAIN * frame // frames for part in background)
             picture = Image.new("RGB", size, (red, green, blue))
             draw = ImageDraw.Draw(picture)
             for line, text in enumerate(texts):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from vision import paths
-from vision.frame_sampler import DuplicateFrame, Empty, KeptFrame
+from vision.frame_sampler import DuplicateFrame, EmptyFrame, KeptFrame
 from vision.storage import NotStored, storage
 
 
@@ -24,7 +24,7 @@ class Span(NamedTuple):
     t_end: int
 
 
-class Spans:
+class SpanRecorder:
     """Collects the ranges of selected frames: each lasts until the next one, or until there is no text."""
 
     def __init__(self) -> None:
@@ -44,16 +44,16 @@ class Spans:
 
 
 def store_frames(
-    video_id: UUID, frames: Iterable[KeptFrame | DuplicateFrame | Empty], percent: Callable[[float], Any]
+    video_id: UUID, frames: Iterable[KeptFrame | DuplicateFrame | EmptyFrame], percent: Callable[[float], Any]
 ) -> tuple[list[str], int]:
     """Store the frames to read and their ranges; return their paths and the number of sampled frames."""
-    kept, spans, sampled = [], Spans(), 0
+    kept, spans, sampled = [], SpanRecorder(), 0
     for sampled, found in enumerate(frames, 1):  # noqa: B007 - the last one is returned
         if isinstance(found, KeptFrame):
             kept.append(paths.frame(video_id, found.timestamp_ms))
             storage().put(kept[-1], found.jpeg)
             spans.start(found.timestamp_ms)
-        elif isinstance(found, Empty):
+        elif isinstance(found, EmptyFrame):
             spans.end(found.timestamp_ms)
         percent(found.timestamp_ms)
     spans.store(video_id)

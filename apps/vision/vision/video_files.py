@@ -8,16 +8,15 @@ from uuid import UUID
 
 from posthouse import Job
 from vision import paths
-from vision.db import sql
-from vision.rows import run
+from vision.db import run, sql
 from vision.storage import storage
 
-SETTLED = timedelta(days=1)
+ORPHAN_AGE = timedelta(days=1)
 """Age after which no job is still about to use a file that has no video."""
-_MADE = (paths.PROXIES, paths.FRAMES, paths.THUMBS, paths.CLIPS)
+_DERIVED = (paths.PROXIES, paths.FRAMES, paths.THUMBS, paths.CLIPS)
 
 
-def new_originals(min_age_seconds: float) -> dict[UUID, str]:
+def find_originals(min_age_seconds: float) -> dict[UUID, str]:
     """Return the paths of original videos that have not changed for some time."""
     before = datetime.now(UTC) - timedelta(seconds=min_age_seconds)
     listed = ((paths.video_of_original(item.path), item) for item in storage().found(paths.ORIGINALS))
@@ -27,7 +26,7 @@ def new_originals(min_age_seconds: float) -> dict[UUID, str]:
 def discard(job: Job, video_id: UUID) -> None:
     """Delete the files of a deleted video, and the logs of its jobs."""
     deleted = {"team": job.tenant, "video": video_id}
-    jobs = job.step_commit("jobs", lambda db: db.execute(sql("jobs_of"), deleted).fetchall())
+    jobs = job.step_commit("jobs", lambda db: db.execute(sql("jobs_ids"), deleted).fetchall())
     _remove_files(video_id, [UUID(str(one)) for (one,) in jobs])
 
 
@@ -37,29 +36,29 @@ def sweep(job: Job) -> None:
     idle = [UUID(str(video)) for video, is_idle in deleted if is_idle]
     for video_id in idle:
         _remove_files(video_id, [])
-    files = _old_videos()
+    files = _folders_of_old_videos()
     known = job.step_commit(
-        "known", lambda db: db.execute(sql("videos_known"), {"ids": list(files)}).fetchall()
+        "known", lambda db: db.execute(sql("videos_status"), {"ids": list(files)}).fetchall()
     )
     removed = _remove_orphans(files, {UUID(str(video)): status for video, status in known})
     with job.commit() as db:
-        run(db, "videos_swept", {"ids": idle})
+        run(db, "videos_remove", {"ids": idle})
         job.result = {"deleted": len(idle), "orphans": removed}
 
 
 def _remove_files(video_id: UUID, jobs: Iterable[UUID]) -> None:
-    for prefix in paths.all_of(video_id):
+    for prefix in paths.folders_of(video_id):
         storage().remove_prefix(prefix)
     storage().remove(paths.job_log(job) for job in jobs)
 
 
-def _old_videos() -> dict[UUID, set[str]]:
+def _folders_of_old_videos() -> dict[UUID, set[str]]:
     """Return the videos with files that jobs made long ago, and their folders."""
-    before = datetime.now(UTC) - SETTLED
+    before = datetime.now(UTC) - ORPHAN_AGE
     found: dict[UUID, set[str]] = {}
-    for kind in _MADE:
+    for kind in _DERIVED:
         for item in storage().found(kind):
-            video_id = paths.video_of(item.path)
+            video_id = paths.video_id_of(item.path)
             if video_id is not None and item.modified < before:
                 found.setdefault(video_id, set()).add(f"{kind}/{video_id}")
     return found
@@ -67,7 +66,7 @@ def _old_videos() -> dict[UUID, set[str]]:
 
 def _remove_orphans(files: Mapping[UUID, Iterable[str]], known: Mapping[UUID, str]) -> int:
     """Delete the folders of unknown videos, and the frames of ready ones; return how many."""
-    storage().remove_unfinished(SETTLED, datetime.now(UTC))
+    storage().remove_unfinished(ORPHAN_AGE, datetime.now(UTC))
     removed = 0
     for video_id, folders in files.items():
         for folder in folders:

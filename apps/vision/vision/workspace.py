@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PREFIX = "posthouse-vision-"
-SETTLED_SECONDS = 60
+GRACE_SECONDS = 60
 """Age from which a folder without a holder is abandoned: a new one is not yet locked."""
 _LOCK = ".lock"
 
@@ -39,7 +39,7 @@ def remove_abandoned() -> int:
 
 def _remove_if_abandoned(folder: Path) -> bool:
     try:
-        if time.time() - folder.stat().st_mtime < SETTLED_SECONDS:
+        if time.time() - folder.stat().st_mtime < GRACE_SECONDS:
             return False
         with (folder / _LOCK).open("r+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -61,11 +61,11 @@ def library(tmp_path, monkeypatch):
     return tmp_path / "videos"
 
 
-class Studio:
+class VlogClient:
     """The product, as a user with videos uses it."""
 
-    def __init__(self, product, client):
-        self.product = product
+    def __init__(self, running_app, client):
+        self.running_app = running_app
         self.client = client
 
     async def upload(self, clip, title="A day out", **query):
@@ -85,13 +85,13 @@ class Studio:
     async def until(self, video, *statuses, seconds=WAIT_SECONDS):
         deadline = asyncio.get_running_loop().time() + seconds
         while (found := await self.video(video))["status"] not in statuses:
-            assert asyncio.get_running_loop().time() < deadline, (found, self.product.logs())
+            assert asyncio.get_running_loop().time() < deadline, (found, self.running_app.logs())
             await asyncio.sleep(0.05)
         return found
 
     def parts(self, video):
         """(quality, status, attempt that wrote it) of its newest job."""
-        rows = self.product.rows(
+        rows = self.running_app.rows(
             "select quality, status, attempt from vlog.quality_progress where video_id = %s order by ordinal",
             video["id"],
         )
@@ -99,14 +99,14 @@ class Studio:
 
 
 @pytest.fixture
-async def crew(product):
+async def local_worker(running_app):
     """A worker in here that does everything; gives what waits until all is done."""
-    worker = await product.app.worker()
+    worker = await running_app.app.worker()
     await worker.start()
-    yield product.until_ended
+    yield running_app.until_ended
     await worker.stop(0)
 
 
 @pytest.fixture
-async def studio(product):
-    return Studio(product, await product.client_for("tenant-admin", "acme"))
+async def vlog_client(running_app):
+    return VlogClient(running_app, await running_app.client_for("tenant-admin", "acme"))

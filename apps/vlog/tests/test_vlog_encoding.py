@@ -11,7 +11,7 @@ import pytest
 from posthouse_media import VideoInfo, probe
 from vlog import encoders
 from vlog.encoders import CPU, ENCODERS, first_working
-from vlog.encoding import EncodingStalled, arguments, encode, segment_count
+from vlog.encoding import EncodingStalled, encode, ffmpeg_arguments, segment_count
 from vlog.ladder import RUNGS
 
 INFO = VideoInfo(1920, 1080, 0, 60.0, 25.0, has_audio=True)
@@ -31,7 +31,7 @@ HARDWARE = {
 
 
 def line(encoder):
-    return " ".join(arguments(Path("in.mp4"), Path("out"), RUNGS["720p"], INFO, encoder))
+    return " ".join(ffmpeg_arguments(Path("in.mp4"), Path("out"), RUNGS["720p"], INFO, encoder))
 
 
 @pytest.mark.parametrize("name", HARDWARE)
@@ -57,16 +57,16 @@ def test_an_encoder_is_chosen_by_what_works_on_the_machine(monkeypatch):
     assert pick("/dev/dri/renderD128") == "h264_qsv"
     assert pick("/dev/dri/renderD128", broken=["h264_qsv"]) == "h264_vaapi"
     assert pick("/dev/nvidia0", broken=["h264_nvenc"]) == "libx264"
-    assert encoders._works(CPU)
+    assert encoders._can_encode(CPU)
     monkeypatch.setenv("VLOG_ENCODER", "h264_vaapi")
-    assert encoders.chosen() is ENCODERS["h264_vaapi"]
+    assert encoders.selected_encoder() is ENCODERS["h264_vaapi"]
 
 
 async def test_progress_counts_the_segments_that_exist(clip, tmp_path):
     folder = tmp_path / "144p"
     reports = [
-        (reached.percent, reached.segments, segment_count(folder))
-        async for reached in encode(clip, folder, RUNGS["144p"], probe(clip))
+        (progress.percent, progress.segments, segment_count(folder))
+        async for progress in encode(clip, folder, RUNGS["144p"], probe(clip))
     ]
     assert all(reported <= there for _, reported, there in reports)
     assert (reports[-1][0], segment_count(folder)) == (pytest.approx(100, abs=3), 2)

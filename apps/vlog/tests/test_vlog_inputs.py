@@ -23,11 +23,13 @@ def inputs(tmp_path_factory):
     return folder
 
 
-async def test_each_input_is_published_whole_or_fails_with_its_reason(studio, inputs, library, monkeypatch):
+async def test_each_input_is_published_whole_or_fails_with_its_reason(
+    vlog_client, inputs, library, monkeypatch
+):
     monkeypatch.setenv("VLOG_QUALITIES", "source")
-    videos = [await studio.upload(inputs / name, Path(name).stem) for name, _, _ in INPUTS]
-    await testing.drain(studio.product.app)
-    found = [await studio.video(video) for video in videos]
+    videos = [await vlog_client.upload(inputs / name, Path(name).stem) for name, _, _ in INPUTS]
+    await testing.drain(vlog_client.running_app.app)
+    found = [await vlog_client.video(video) for video in videos]
     rows = [row(name, what, video) for (name, what, _), video in zip(INPUTS, found, strict=True)]
     table = "\n".join(["| file | content | result |", "|---|---|---|", *rows, ""])
     text = README.read_text()

@@ -25,48 +25,48 @@ STAGES = ("when it was claimed", "in the first quality", "in the second quality"
 
 
 @pytest.mark.soak
-async def test_a_worker_is_killed_in_any_stage_and_nothing_is_lost_or_doubled(studio, clip, library):
+async def test_a_worker_is_killed_in_any_stage_and_nothing_is_lost_or_doubled(vlog_client, clip, library):
     stage = random.choice(STAGES)
     print(f"killed {stage}")  # noqa: T201 - shown if it fails
-    product = studio.product
-    video = await studio.upload(clip)
+    running_app = vlog_client.running_app
+    video = await vlog_client.upload(clip)
     assert (video["status"], video["playable"], video["slug"]) == ("pending", False, "a-day-out")
-    remote = await product.worker(*REMOTE, remote=True, **QUICK)
-    beside = await product.worker(*BESIDE, **QUICK)
-    await product.until(lambda: reached(studio, video, stage), stage)
-    done = [part for part in studio.parts(video) if part[1] == "completed"]
+    remote = await running_app.worker(*REMOTE, remote=True, **QUICK)
+    beside = await running_app.worker(*BESIDE, **QUICK)
+    await running_app.until(lambda: reached(vlog_client, video, stage), stage)
+    done = [part for part in vlog_client.parts(video) if part[1] == "completed"]
     if stage == STAGES[-1]:
-        product.kill(beside)
-        await product.worker(*BESIDE, **QUICK)
+        running_app.kill(beside)
+        await running_app.worker(*BESIDE, **QUICK)
     else:
-        product.kill(remote)
-        await product.worker(*REMOTE, remote=True, **QUICK)
-    ready = await studio.until(video, "ready", "failed")
-    assert (ready["status"], ready["error_message"]) == ("ready", None), product.logs()
-    assert set(done) <= set(studio.parts(video)), "what was done is not done again"
-    assert product.statuses() == {("vlog.transcode", "succeeded"): 1, ("vlog.publish", "succeeded"): 1}
+        running_app.kill(remote)
+        await running_app.worker(*REMOTE, remote=True, **QUICK)
+    ready = await vlog_client.until(video, "ready", "failed")
+    assert (ready["status"], ready["error_message"]) == ("ready", None), running_app.logs()
+    assert set(done) <= set(vlog_client.parts(video)), "what was done is not done again"
+    assert running_app.statuses() == {("vlog.transcode", "succeeded"): 1, ("vlog.publish", "succeeded"): 1}
     assert [item["quality"] for item in ready["qualities"]] == ["360p", "240p", "144p"]
     assert [file.name for file in (library / "a-day-out").iterdir()] == [ready["version"]]
     for quality in ready["qualities"]:
         picture = probe_picture(library / "a-day-out" / ready["version"] / quality["quality"] / "index.m3u8")
         assert picture.height == quality["height"]
         assert abs(picture.seconds - 7) < 0.3
-    assert (studio.parts(video)[0][:2], len(studio.parts(video))) == (("480p", "skipped"), 4)
-    master = await studio.client.get(ready["playlist"])
+    assert (vlog_client.parts(video)[0][:2], len(vlog_client.parts(video))) == (("480p", "skipped"), 4)
+    master = await vlog_client.client.get(ready["playlist"])
     assert master.text.count("#EXT-X-STREAM-INF") == 3
-    picture = await studio.client.get(ready["playlist"].replace("master.m3u8", "thumbnail.jpg"))
+    picture = await vlog_client.client.get(ready["playlist"].replace("master.m3u8", "thumbnail.jpg"))
     assert picture.content.startswith(b"\xff\xd8")
 
 
-def reached(studio, video, stage):
+def reached(vlog_client, video, stage):
     if stage == STAGES[-1]:
         return (
-            studio.product.statuses()["vlog.publish", "succeeded"]
-            or (studio.product.statuses()["vlog.publish", "running"])
+            vlog_client.running_app.statuses()["vlog.publish", "succeeded"]
+            or (vlog_client.running_app.statuses()["vlog.publish", "running"])
         )
-    parts = {name: status for name, status, _ in studio.parts(video)}
+    parts = {name: status for name, status, _ in vlog_client.parts(video)}
     if stage == STAGES[0]:
-        return studio.product.statuses()["vlog.transcode", "running"]
+        return vlog_client.running_app.statuses()["vlog.transcode", "running"]
     first, second = parts.get("144p"), parts.get("240p")
     return first == "completed" and second != "pending" if stage == STAGES[2] else first in {
         "in_progress", "completed",
@@ -90,67 +90,71 @@ def broken_at(tmp_path, monkeypatch):
 
 
 async def test_10_a_failed_quality_leaves_the_others_alone_and_only_it_is_made_again(
-    studio, clip, broken_at, crew
+    vlog_client, clip, broken_at, local_worker
 ):
     broken_at.write_text("240p")
-    video = await studio.upload(clip)
-    failed = await studio.until(video, "ready", "failed")
+    video = await vlog_client.upload(clip)
+    failed = await vlog_client.until(video, "ready", "failed")
     assert (failed["status"], failed["playable"]) == ("failed", False)
     assert failed["error_message"] == NO_SPACE
     made = [("360p", "completed", 1), ("240p", "failed", 3), ("144p", "completed", 1)]
-    assert studio.parts(video)[1:] == made
+    assert vlog_client.parts(video)[1:] == made
     broken_at.unlink()
-    again = await studio.client.post(f"/api/v1/jobs/{video['job_id']}/retry")
+    again = await vlog_client.client.post(f"/api/v1/jobs/{video['job_id']}/retry")
     assert again.status_code == 200, again.text
-    ready = await studio.until(video, "ready", "failed")
+    ready = await vlog_client.until(video, "ready", "failed")
     assert ready["status"] == "ready"
-    (redone,) = studio.product.rows(
+    (redone,) = vlog_client.running_app.rows(
         "select array_agg(name) as names from posthouse.parts where generation = 2"
     )
     assert redone["names"] == ["240p"]
 
 
-async def test_a_failed_quality_that_is_not_critical_is_left_out(studio, clip, broken_at, crew, monkeypatch):
+async def test_a_failed_quality_that_is_not_critical_is_left_out(
+    vlog_client, clip, broken_at, local_worker, monkeypatch
+):
     monkeypatch.setenv("VLOG_CRITICAL_QUALITIES", "360p,144p")
     broken_at.write_text("240p")
-    ready = await studio.until(await studio.upload(clip), "ready", "failed")
+    ready = await vlog_client.until(await vlog_client.upload(clip), "ready", "failed")
     assert (ready["status"], ready["error_message"]) == ("ready", None)
     assert [item["quality"] for item in ready["qualities"]] == ["360p", "144p"]
-    assert studio.parts(ready)[1:] == [
+    assert vlog_client.parts(ready)[1:] == [
         ("360p", "completed", 1),
         ("240p", "failed", 1),
         ("144p", "completed", 1),
     ]
-    failed = [item for item in (await studio.progress(ready))["qualities"] if item["status"] == "failed"]
+    failed = [item for item in (await vlog_client.progress(ready))["qualities"] if item["status"] == "failed"]
     assert [item["error_message"] for item in failed] == [NO_SPACE]
-    assert "240p" not in (await studio.client.get(ready["playlist"])).text
-    await crew()
+    assert "240p" not in (await vlog_client.client.get(ready["playlist"])).text
+    await local_worker()
     broken_at.write_text("144p")
-    failed = await studio.until(await studio.upload(clip, "critical"), "ready", "failed")
+    failed = await vlog_client.until(await vlog_client.upload(clip, "critical"), "ready", "failed")
     assert failed["status"] == "failed"
-    await studio.client.delete(f"/api/videos/{failed['id']}")
+    await vlog_client.client.delete(f"/api/videos/{failed['id']}")
     monkeypatch.setenv("VLOG_QUALITIES", "144p")
     monkeypatch.setenv("VLOG_CRITICAL_QUALITIES", "none")
-    failed = await studio.until(await studio.upload(clip, "no quality at all"), "ready", "failed")
+    failed = await vlog_client.until(await vlog_client.upload(clip, "no quality at all"), "ready", "failed")
     assert failed["error_message"] == NO_SPACE
 
 
-async def test_an_unknown_critical_quality_is_refused(studio, clip, monkeypatch):
+async def test_an_unknown_critical_quality_is_refused(vlog_client, clip, monkeypatch):
     monkeypatch.setenv("VLOG_CRITICAL_QUALITIES", "9p")
     named = {"title": "x", "filename": clip.name}
-    answer = await studio.client.post("/api/videos", params=named, content=clip.read_bytes())
+    answer = await vlog_client.client.post("/api/videos", params=named, content=clip.read_bytes())
     assert (answer.status_code, "9p" in answer.json()["detail"]) == (422, True)
-    assert (await studio.client.get("/api/videos")).json() == []
+    assert (await vlog_client.client.get("/api/videos")).json() == []
 
 
 @pytest.mark.soak
-async def test_a_video_stays_as_it_is_until_it_was_made_again(studio, clip, library, monkeypatch, crew):
-    client, admin = studio.client, await studio.product.client_for("super-admin")
-    video = await studio.upload(clip)
+async def test_a_video_stays_as_it_is_until_it_was_made_again(
+    vlog_client, clip, library, monkeypatch, local_worker
+):
+    client, admin = vlog_client.client, await vlog_client.running_app.client_for("super-admin")
+    video = await vlog_client.upload(clip)
     where, queue = f"/api/videos/{video['id']}", "/api/v1/admin/queues/vlog"
-    await crew()
+    await local_worker()
     await client.put(f"{where}/transcription", json={"content": "hello"})
-    first = await studio.video(video)
+    first = await vlog_client.video(video)
     assert (first["status"], first["transcription"]) == ("ready", "hello")
 
     await admin.post(f"{queue}/pause", json={})
@@ -164,24 +168,24 @@ async def test_a_video_stays_as_it_is_until_it_was_made_again(studio, clip, libr
     assert (await client.get(first["playlist"])).status_code == 200
     assert (await client.post(f"{where}/retranscode", json={})).status_code == 409
     await admin.post(f"{queue}/resume", json={})
-    await crew()
-    second = await studio.video(video)
+    await local_worker()
+    second = await vlog_client.video(video)
     assert (second["status"], second["transcription"]) == ("ready", None)
     assert second["retranscode_metadata"] is None
     assert [item["quality"] for item in second["qualities"]] == ["360p", "240p", "144p"]
-    assert studio.parts(video) == [("240p", "completed", 1)]
+    assert vlog_client.parts(video) == [("240p", "completed", 1)]
     assert [file.name for file in (library / "a-day-out").iterdir()] == [second["version"]]
     assert probe_picture(library / "a-day-out" / second["version"] / "360p" / "index.m3u8")
 
     monkeypatch.setenv("VLOG_QUALITIES", "144p")
     await client.post(f"{where}/retranscode", json={})
-    await crew()
-    third = await studio.video(video)
+    await local_worker()
+    third = await vlog_client.video(video)
     assert [item["quality"] for item in third["qualities"]] == ["144p"]
     assert (await client.get(second["playlist"])).status_code == 404
 
     assert (await client.delete(where)).status_code == 204
-    await crew()
+    await local_worker()
     assert (await client.get(where)).status_code == 404
     assert not (library / "a-day-out").exists()
     assert not list((library.parent / "uploads").iterdir())

@@ -5,12 +5,12 @@ import os
 import pytest
 
 from posthouse.settings import load_settings
-from vlog.dispatch import NAMES, channel, use_redis_settings
+from vlog.dispatch import REDIS_VARIABLES, channel, use_redis_settings
 
 
 @pytest.fixture(autouse=True)
 def _restored(monkeypatch):
-    for name in (*NAMES, *NAMES.values()):
+    for name in (*REDIS_VARIABLES, *REDIS_VARIABLES.values()):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
 

@@ -14,7 +14,7 @@ from vlog import app, settings
 from vlog.library import Library, workspace
 
 HOOK, SECRET = "https://example.com/hook", "a secret with more than thirty-two characters"
-OF_POSTHOUSE = {
+POSTHOUSE_VARIABLES = {
     "VLOG_WORKER_ADMIN_SECRET": (SECRET, "admin_secret", SECRET, ""),
     "VLOG_WORKER_CLAIM_DURATION_MINUTES": ("10", "simple_claim_seconds", 600, 1800),
     "VLOG_WORKER_HEARTBEAT_INTERVAL": ("15", "simple_heartbeat_seconds", 15, 30),
@@ -29,13 +29,13 @@ OF_POSTHOUSE = {
 
 
 def test_variables_of_the_fleet_set_settings_of_posthouse(monkeypatch):
-    assert OF_POSTHOUSE.keys() <= settings.OF_POSTHOUSE.keys()
-    for variable, (value, name, _, default) in OF_POSTHOUSE.items():
+    assert POSTHOUSE_VARIABLES.keys() <= settings.POSTHOUSE_VARIABLES.keys()
+    for variable, (value, name, _, default) in POSTHOUSE_VARIABLES.items():
         assert getattr(Settings(), name) == default, name
         monkeypatch.setenv(variable, value)
     found = settings_for({"vlog:app": app})
-    assert {name: getattr(found, name) for _, name, _, _ in OF_POSTHOUSE.values()} == {
-        name: expected for _, name, expected, _ in OF_POSTHOUSE.values()
+    assert {name: getattr(found, name) for _, name, _, _ in POSTHOUSE_VARIABLES.values()} == {
+        name: expected for _, name, expected, _ in POSTHOUSE_VARIABLES.values()
     }
     monkeypatch.setenv("VLOG_WORKER_HEARTBEAT_INTERVAL", "often")
     with pytest.raises(ConfigurationError, match="VLOG_WORKER_HEARTBEAT_INTERVAL must be a number"):
@@ -48,7 +48,7 @@ def test_the_defaults_of_the_application(monkeypatch, tmp_path):
     assert (settings.max_attempts(), settings.stale_timeout()) == (3, 1800)
     assert (settings.keep_completed_qualities(), settings.cleanup_partial_on_failure()) == (True, True)
     assert settings.critical_qualities() is None
-    assert (settings.playback_links(), settings.playback_link_life()) == ("signed", timedelta(hours=6))
+    assert (settings.playback_links(), settings.playback_link_lifetime()) == ("signed", timedelta(hours=6))
     monkeypatch.setenv("VLOG_PLAYBACK_LINKS", "secret")
     with pytest.raises(PosthouseError, match="VLOG_PLAYBACK_LINKS must be public or signed, not 'secret'"):
         settings.playback_links()
@@ -61,7 +61,7 @@ def test_an_attempt_deletes_what_killed_attempts_left_and_they_cannot_publish_it
     killed = library / "a-film" / ".7-killed"
     killed.mkdir(parents=True)
     (killed / "index.m3u8").write_text("half of it")
-    with videos.building("a-film", "7") as folder:
+    with videos.build_output("a-film", "7") as folder:
         (folder / "index.m3u8").write_text("all of it")
         with pytest.raises(FileNotFoundError):  # the late attempt, which lost its lease
             killed.rename(videos.output("a-film", "7"))

@@ -15,7 +15,7 @@ CLAIM_SECONDS = 30 * 60
 GRACE_SECONDS = 2 * 60
 
 
-class Hand:
+class WorkerClient:
     """A worker that stores no tokens."""
 
     def __init__(self, http, worker_id):
@@ -46,15 +46,15 @@ class Hand:
 class Fleet:
     """The workers, the API server and the keeper, at the intervals that they have by default."""
 
-    def __init__(self, product, clock, db):
-        self.product = product
+    def __init__(self, running_app, clock, db):
+        self.running_app = running_app
         self.clock = clock
         self._db = db
         self.server_is_up = True
         self._clients = []
 
-    async def hire(self, name="hand", **capabilities):
-        http = httpx.AsyncClient(base_url=f"{self.product.url}/api/worker/", timeout=30)
+    async def register_worker(self, name="hand", **capabilities):
+        http = httpx.AsyncClient(base_url=f"{self.running_app.url}/api/worker/", timeout=30)
         self._clients.append(http)
         new = {"worker_name": name, "capabilities": capabilities}
         new |= {"queues": ["vlog"], "kinds": ["vlog.transcode"]}
@@ -63,7 +63,7 @@ class Fleet:
         known = answer.json()
         assert (known["heartbeat_seconds"], known["claim_seconds"]) == (BEAT_SECONDS, CLAIM_SECONDS)
         http.headers["Authorization"] = f"Bearer {known['api_key']}"
-        return Hand(http, known["worker_id"])
+        return WorkerClient(http, known["worker_id"])
 
     async def wait(self, seconds, *beating):
         """Let time pass: the server and these workers send heartbeats, and the keeper checks each minute."""
@@ -73,12 +73,12 @@ class Fleet:
             passed += step
             await self._advance(step)
             if step == BEAT_SECONDS:
-                await asyncio.gather(*(hand.beat() for hand in beating))
+                await asyncio.gather(*(worker_client.beat() for worker_client in beating))
             if passed % CHECK_SECONDS == 0:
-                await self.product.run_keeper_once()
+                await self.running_app.run_keeper_once()
 
     async def check(self):
-        await self.product.run_keeper_once()
+        await self.running_app.run_keeper_once()
 
     async def _advance(self, seconds):
         await self.clock.advance(seconds)
@@ -89,34 +89,36 @@ class Fleet:
         await self._db.execute("update posthouse.servers set heartbeat_at = posthouse.now()")
 
     async def stop_server(self):
-        await self.product.stop()
+        await self.running_app.stop()
         self.server_is_up = False
 
     async def start_server(self):
-        await self.product.start()
-        await self.product.until(lambda: self.product.rows("select from posthouse.servers"), "the heartbeat")
+        await self.running_app.start()
+        await self.running_app.until(
+            lambda: self.running_app.rows("select from posthouse.servers"), "the heartbeat"
+        )
         self.server_is_up = True
 
-    def status(self, hand):
+    def status(self, worker_client):
         """The status of a worker as operators see it."""
-        (row,) = self.product.rows(
+        (row,) = self.running_app.rows(
             "select posthouse.worker_status(w, (select count(*) from posthouse.running as r "
             "where r.worker_id = w.id), null) as status from posthouse.workers as w where w.id = %s",
-            hand.id,
+            worker_client.id,
         )
         return row["status"]
 
     def locked(self, statement, *parameters):
         """A connection that has done this and not committed."""
-        return _Locked(self.product, statement, parameters)
+        return _Locked(self.running_app, statement, parameters)
 
     async def close(self):
         await asyncio.gather(*(http.aclose() for http in self._clients))
 
 
 class _Locked:
-    def __init__(self, product, statement, parameters):
-        self._product = product
+    def __init__(self, running_app, statement, parameters):
+        self._product = running_app
         self._statement = statement
         self._parameters = parameters
 

@@ -18,40 +18,42 @@ import httpx
 
 from posthouse_media import ffmpeg_path, probe
 from vlog import encoding
-from vlog.demo import generate
-from vlog.encoders import chosen
-from vlog.ladder import fitting
+from vlog.demo import generate_clip
+from vlog.encoders import selected_encoder
+from vlog.ladder import select_rungs
 
-SECONDS, TURNS = 30, 3
+SECONDS, ROUNDS = 30, 3
 QUALITIES = ["720p", "480p", "360p"]
 _POLL_SECONDS = 0.25
 
 
-def main(seconds: int, turns: int) -> dict[str, object]:
+def main(seconds: int, rounds: int) -> dict[str, object]:
     """Return the wall times in seconds of each turn, and the ratio of the fastest ones.
 
     Both run the same command per quality; plain ffmpeg one after the other, because each uses all cores. The
     time of the application includes everything: claim, transfers, pictures, checks and publishing.
     """
-    with tempfile.TemporaryDirectory() as name, _serving(Path(name) / "data") as http:
-        source = generate(Path(name) / "clip.mp4", seconds)
-        _transcode(http, generate(Path(name) / "first.mp4", 1))  # starts the processes of the worker
-        ours, plain = [], []
-        for turn in range(turns):
-            if turn % 2:
-                ours.append(_transcode(http, source))
-            plain.append(_encode_plainly(source, Path(name) / str(turn)))
-            if not turn % 2:
-                ours.append(_transcode(http, source))
+    with tempfile.TemporaryDirectory() as name, _running_server(Path(name) / "data") as http:
+        source = generate_clip(Path(name) / "clip.mp4", seconds)
+        _time_transcoding(
+            http, generate_clip(Path(name) / "first.mp4", 1)
+        )  # starts the processes of the worker
+        application_times, ffmpeg_times = [], []
+        for number in range(rounds):
+            if number % 2:
+                application_times.append(_time_transcoding(http, source))
+            ffmpeg_times.append(_time_ffmpeg(source, Path(name) / str(number)))
+            if not number % 2:
+                application_times.append(_time_transcoding(http, source))
     return {
-        "plain_ffmpeg_s": [round(each, 1) for each in plain],
-        "application_s": [round(each, 1) for each in ours],
-        "ratio": round(min(ours) / min(plain), 3),
+        "plain_ffmpeg_s": [round(each, 1) for each in ffmpeg_times],
+        "application_s": [round(each, 1) for each in application_times],
+        "ratio": round(min(application_times) / min(ffmpeg_times), 3),
     }
 
 
 @contextmanager
-def _serving(data_dir: Path) -> Iterator[httpx.Client]:
+def _running_server(data_dir: Path) -> Iterator[httpx.Client]:
     """Run the server with an embedded Postgres and a worker."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("POSTHOUSE_")}
     command = [sys.executable, "-m", "posthouse", "up", "--app", "vlog:app", "--port", "0"]
@@ -74,29 +76,29 @@ def _serving(data_dir: Path) -> Iterator[httpx.Client]:
             server.send_signal(signal.SIGINT)
 
 
-def _encode_plainly(source: Path, folder: Path) -> float:
-    began = time.monotonic()
+def _time_ffmpeg(source: Path, folder: Path) -> float:
+    started = time.monotonic()
     info = probe(source)
-    for rung in fitting(QUALITIES, info.width, info.height):
+    for rung in select_rungs(QUALITIES, info.width, info.height):
         target = folder / rung.name
         target.mkdir(parents=True)
-        options = encoding.arguments(source, target, rung, info, chosen())
+        options = encoding.ffmpeg_arguments(source, target, rung, info, selected_encoder())
         subprocess.run([ffmpeg_path(), "-v", "error", "-nostdin", *options], check=True)  # noqa: S603 - likewise
-    return time.monotonic() - began
+    return time.monotonic() - started
 
 
-def _transcode(http: httpx.Client, source: Path) -> float:
+def _time_transcoding(http: httpx.Client, source: Path) -> float:
     query = {"title": source.stem, "filename": source.name}
     video = http.post("/api/videos", params=query, content=source.read_bytes()).raise_for_status().json()
-    began = time.monotonic()
+    started = time.monotonic()
     while video["status"] in {"pending", "processing"}:
         time.sleep(_POLL_SECONDS)
         video = http.get(f"/api/videos/{video['id']}").raise_for_status().json()
     if video["status"] != "ready":
         raise RuntimeError(f"transcoding failed: {video['error_message']}")
-    return time.monotonic() - began
+    return time.monotonic() - started
 
 
 if __name__ == "__main__":
     given = [int(value) for value in sys.argv[1:3]]
-    print(json.dumps(main(*[*given, *(SECONDS, TURNS)[len(given) :]])))  # noqa: T201 - its output
+    print(json.dumps(main(*[*given, *(SECONDS, ROUNDS)[len(given) :]])))  # noqa: T201 - its output

@@ -15,11 +15,11 @@ import httpx
 from posthouse.demo import Stage
 from posthouse_media import ffmpeg_path
 
-SECONDS = 20
+CLIP_SECONDS = 20
 QUALITIES = "720p,480p,360p"
-ONLY = "demo-remote"
+REMOTE_CAPABILITY = "demo-remote"
 """Capability of the remote workers only, so that the local worker does not claim the video."""
-QUICK = {
+FAST_FAILOVER = {
     "POSTHOUSE_LEASE_SECONDS": "4",  # how long a lost worker keeps its job
     "POSTHOUSE_HEARTBEAT_SECONDS": "0.5",
     "POSTHOUSE_PROCESS_SLOTS": "1",
@@ -29,29 +29,29 @@ QUICK = {
 
 async def demo(stage: Stage) -> dict[str, Any]:
     os.environ.update(
-        VLOG_QUALITIES=QUALITIES, VLOG_REQUIRES=ONLY
+        VLOG_QUALITIES=QUALITIES, VLOG_REQUIRES=REMOTE_CAPABILITY
     )  # for the server, which runs in this process
-    clip = await asyncio.to_thread(generate, stage.folder / "clip.mp4", stage.size or SECONDS)
+    clip = await asyncio.to_thread(generate_clip, stage.folder / "clip.mp4", stage.size or CLIP_SECONDS)
     headers = {"Authorization": f"Bearer {stage.api_key}"}
     async with httpx.AsyncClient(base_url=stage.api_url, headers=headers, timeout=60) as http:
         query = {"title": "Posthouse demo", "filename": clip.name}
-        answer = await http.post("/api/videos", params=query, content=clip.read_bytes())
-        answer.raise_for_status()
-        watched = Watched(stage, http, answer.json()["id"])
-        stage.say(f"uploaded {clip.stat().st_size / 1e6:.1f} MB as video {watched.id}")
-        workers = {name: _worker(stage, name) for name in ("remote-1", "remote-2")}
-        await stage.until(watched.half_way, "one quality completed and another in progress", 120)
-        victim = watched.worker
+        response = await http.post("/api/videos", params=query, content=clip.read_bytes())
+        response.raise_for_status()
+        monitor = VideoMonitor(stage, http, response.json()["id"])
+        stage.say(f"uploaded {clip.stat().st_size / 1e6:.1f} MB as video {monitor.id}")
+        workers = {name: _start_worker(stage, name) for name in ("remote-1", "remote-2")}
+        await stage.until(monitor.is_half_done, "one quality completed and another in progress", 120)
+        victim = monitor.worker
         workers[victim].kill()
         killed_at = time.monotonic()
-        done = sorted(watched.completed())
+        done = sorted(monitor.completed())
         stage.say(f"killed {victim} after it completed {', '.join(done)}")
-        await stage.until(watched.resumed, "another worker to encode its quality again", 120)
+        await stage.until(monitor.is_resumed, "another worker to encode its quality again", 120)
         resumed_after = round(time.monotonic() - killed_at, 1)
-        stage.say(f"{watched.worker} encodes its quality again after {resumed_after} s")
-        await stage.until(watched.over, "the video to be ready", 300)
+        stage.say(f"{monitor.worker} encodes its quality again after {resumed_after} s")
+        await stage.until(monitor.is_ready, "the video to be ready", 300)
         return {
-            **await _report(watched, stage),
+            **await _report(monitor, stage),
             "killed worker": victim,
             "completed before": done,
             "seconds until resumed": resumed_after,
@@ -59,7 +59,7 @@ async def demo(stage: Stage) -> dict[str, Any]:
         }
 
 
-class Watched:
+class VideoMonitor:
     """A video whose progress is polled."""
 
     def __init__(self, stage: Stage, http: httpx.AsyncClient, video_id: int) -> None:
@@ -69,12 +69,12 @@ class Watched:
         self.progress: dict[str, Any] = {}
 
     async def get(self, path: str = "") -> dict[str, Any]:
-        answer = await self._http.get(f"/api/videos/{self.id}{path}")
-        answer.raise_for_status()
-        found: dict[str, Any] = answer.json()
+        response = await self._http.get(f"/api/videos/{self.id}{path}")
+        response.raise_for_status()
+        found: dict[str, Any] = response.json()
         return found
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         self.progress = await self.get("/progress")
         for item in self.progress["qualities"]:
             percent = item["progress_percent"]
@@ -92,45 +92,45 @@ class Watched:
             if item["status"] == "completed"
         }
 
-    async def half_way(self) -> bool:
-        await self.look()
-        begun = [item for item in self.progress["qualities"] if item["status"] == "in_progress"]
-        return bool(self.completed()) and bool(begun)
+    async def is_half_done(self) -> bool:
+        await self.refresh()
+        in_progress = [item for item in self.progress["qualities"] if item["status"] == "in_progress"]
+        return bool(self.completed()) and bool(in_progress)
 
-    async def resumed(self) -> bool:
+    async def is_resumed(self) -> bool:
         """Return whether another worker encodes a quality of the killed one."""
-        await self.look()
+        await self.refresh()
         return any(
             item["attempt"] > 1 for item in self.progress["qualities"] if item["status"] == "in_progress"
         )
 
-    async def over(self) -> bool:
-        await self.look()
+    async def is_ready(self) -> bool:
+        await self.refresh()
         if self.progress["status"] == "failed":
             raise RuntimeError(f"transcoding failed: {self.progress['job']['last_error']}")
         return bool(self.progress["status"] == "ready")
 
 
-async def _report(watched: Watched, stage: Stage) -> dict[str, Any]:
-    video = await watched.get()
+async def _report(monitor: VideoMonitor, stage: Stage) -> dict[str, Any]:
+    video = await monitor.get()
     url = f"{stage.api_url}{video['playlist']}"
-    streams = await asyncio.to_thread(_probe, url, stage.api_key)
+    streams = await asyncio.to_thread(_probe_stream, url, stage.api_key)
     return {
         "video": video["slug"],
         "status": video["status"],
         "playlist": url,
         "streams": streams,
-        "attempts": watched.progress["job"]["attempt_number"],
-        "completed in attempt": watched.completed(),
+        "attempts": monitor.progress["job"]["attempt_number"],
+        "completed in attempt": monitor.completed(),
     }
 
 
-def _worker(stage: Stage, name: str) -> subprocess.Popen[bytes]:
-    options = ("--queue", "vlog", "--name", name, "--capability", ONLY)
-    return stage.worker(*options, remote=True, **QUICK)
+def _start_worker(stage: Stage, name: str) -> subprocess.Popen[bytes]:
+    options = ("--queue", "vlog", "--name", name, "--capability", REMOTE_CAPABILITY)
+    return stage.worker(*options, remote=True, **FAST_FAILOVER)
 
 
-def generate(target: Path, seconds: int) -> Path:
+def generate_clip(target: Path, seconds: int) -> Path:
     """Generate a test video with sound."""
     command = [
         ffmpeg_path(), "-v", "error", "-y",
@@ -142,7 +142,7 @@ def generate(target: Path, seconds: int) -> Path:
     return target
 
 
-def _probe(url: str, key: str) -> list[str]:
+def _probe_stream(url: str, key: str) -> list[str]:
     """Return the resolutions and the duration of the stream, read over HTTP like a player."""
     options = {"headers": f"Authorization: Bearer {key}\r\n"}
     with av.open(url, options=options) as stream:

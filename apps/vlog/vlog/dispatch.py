@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-NAMES = {
+REDIS_VARIABLES = {
     "VLOG_REDIS_URL": "POSTHOUSE_REDIS_URL",
     "VLOG_JOB_QUEUE_MODE": "POSTHOUSE_DISPATCH",
     "VLOG_REDIS_POOL_SIZE": "POSTHOUSE_REDIS_POOL_SIZE",
@@ -18,7 +18,7 @@ NAMES = {
 
 def use_redis_settings() -> None:
     """Set the settings of Posthouse that are not set. Without a Redis URL the mode is ``database``."""
-    given = {ours: os.environ[own] for own, ours in NAMES.items() if os.environ.get(own)}
+    given = {name: os.environ[alias] for alias, name in REDIS_VARIABLES.items() if os.environ.get(alias)}
     if "POSTHOUSE_REDIS_URL" not in {*given, *os.environ}:
         return
     for name, value in given.items():

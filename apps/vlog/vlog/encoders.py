@@ -18,20 +18,21 @@ class Encoder:
     """Options of one encoder.
 
     - ``device``: file that exists where the hardware does; empty: always.
-    - ``before``: options before the input.
-    - ``upload``: filters that move frames to the hardware.
+    - ``input_options``: options before the input.
+    - ``upload_filter``: filters that move frames to the hardware.
     - ``options``: options of the encoder.
     """
 
     name: str
     device: str = ""
-    before: tuple[str, ...] = ()
-    upload: str = ""
+    input_options: tuple[str, ...] = ()
+    upload_filter: str = ""
     options: tuple[str, ...] = ()
 
     def filters(self, width: int, height: int) -> str:
         """Return the filters for frames of this size. Frames are decoded, rotated and scaled on the CPU."""
-        return f"scale={width}:{height},setsar=1,format={'nv12' if self.upload else 'yuv420p'}{self.upload}"
+        pixels = "nv12" if self.upload_filter else "yuv420p"
+        return f"scale={width}:{height},setsar=1,format={pixels}{self.upload_filter}"
 
 
 CPU = Encoder("libx264")
@@ -59,7 +60,7 @@ ENCODERS = {
 """The order in which ``auto`` tries them."""
 
 
-def chosen() -> Encoder:
+def selected_encoder() -> Encoder:
     """Return the encoder that ``VLOG_ENCODER`` names, or the first that works on this machine."""
     name = settings.encoder()
     return _detected() if name == AUTO else ENCODERS.get(name, Encoder(name))
@@ -67,20 +68,20 @@ def chosen() -> Encoder:
 
 @cache
 def _detected() -> Encoder:
-    return first_working(lambda device: Path(device).exists(), _works)
+    return first_working(lambda device: Path(device).exists(), _can_encode)
 
 
-def first_working(exists: Callable[[str], bool], works: Callable[[Encoder], bool]) -> Encoder:
+def first_working(exists: Callable[[str], bool], can_encode: Callable[[Encoder], bool]) -> Encoder:
     """Return the first encoder whose device exists and that encodes a picture, else the one of the CPU."""
-    usable = (each for each in ENCODERS.values() if each.device and exists(each.device) and works(each))
+    usable = (each for each in ENCODERS.values() if each.device and exists(each.device) and can_encode(each))
     return next(usable, CPU)
 
 
-def _works(encoder: Encoder) -> bool:
+def _can_encode(encoder: Encoder) -> bool:
     picture = ("-f", "lavfi", "-i", "color=size=320x240:rate=25:duration=0.2")
     try:
         run_ffmpeg(
-            *encoder.before, *picture, "-vf", encoder.filters(320, 240), "-c:v", encoder.name,
+            *encoder.input_options, *picture, "-vf", encoder.filters(320, 240), "-c:v", encoder.name,
             *encoder.options, "-f", "null", "-",
         )  # fmt: skip
     except FfmpegFailed:

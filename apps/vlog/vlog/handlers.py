@@ -22,7 +22,7 @@ from vlog.qualities import make_qualities, make_thumbnail
 app = posthouse.App(
     schema=Path(__file__).with_name("schema.sql"),
     routes="vlog.web",
-    variables=settings.OF_POSTHOUSE,
+    variables=settings.POSTHOUSE_VARIABLES,
     channel=channel,
 )
 
@@ -60,14 +60,14 @@ async def transcode(
         await job.progress(step="thumbnail")
         has_thumbnail = await make_thumbnail(job, video, info)
         await job.progress(step="transcode")
-        made = await make_qualities(job, video, info, qualities, critical)
+        encoded = await make_qualities(job, video, info, qualities, critical)
         await job.progress(step="master_playlist")
         manifest = hls_package.Manifest(
             duration=info.duration,
             width=info.width,
             height=info.height,
             has_thumbnail=has_thumbnail,
-            qualities=made,
+            qualities=encoded,
         )
         await job.upload(manifest.model_dump_json().encode(), hls_package.MANIFEST)
         await job.progress(step="finalize")
@@ -92,25 +92,25 @@ async def publish(
 ) -> None:
     """Download the transcoded output, validate it, move it to the library and publish it."""
     videos, version = library(), str(transcode_id)
-    with videos.building(slug, version) as folder:
-        output = await _fetch(job, transcode_id, folder)
+    with videos.build_output(slug, version) as folder:
+        output = await _download_output(job, transcode_id, folder)
         if replaces is not None and keep:
-            before = videos.output(slug, replaces)
-            output = await asyncio.to_thread(hls_package.carry_over, before, keep, folder, output)
-        hls_package.finish(folder, output)
+            previous = videos.output(slug, replaces)
+            output = await asyncio.to_thread(hls_package.carry_over, previous, keep, folder, output)
+        hls_package.write_playlists(folder, output)
     if replaces is not None:  # keep it for current viewers
         delay = settings.keep_replaced_seconds()
         job.enqueue(discard, slug=slug, version=replaces, options={"delay": delay})
     job.result = {"qualities": output.names}
     try:
         async with job.commit() as connection:
-            await _show(connection, video_id, version, output)
+            await _publish_output(connection, video_id, version, output)
     except posthouse.Cancel:  # the output will never be used
         videos.discard(slug, version)
         raise
 
 
-async def _fetch(job: posthouse.Job, transcode_id: UUID, folder: Path) -> hls_package.Output:
+async def _download_output(job: posthouse.Job, transcode_id: UUID, folder: Path) -> hls_package.Output:
     """Download the artifacts of the transcoding job. Archives are extracted safely and validated."""
     await job.download(hls_package.MANIFEST, folder / hls_package.MANIFEST, of=transcode_id)
     manifest = hls_package.read_manifest(folder / hls_package.MANIFEST)
@@ -124,22 +124,22 @@ async def _fetch(job: posthouse.Job, transcode_id: UUID, folder: Path) -> hls_pa
             if error.code != "unsafe_archive":
                 raise
             raise hls_package.InvalidPackage(f"{archive}: {error}") from error
-    return await asyncio.to_thread(hls_package.measured, folder, manifest)
+    return await asyncio.to_thread(hls_package.measure_output, folder, manifest)
 
 
-async def _show(connection: Any, video_id: int, version: str, output: hls_package.Output) -> None:
+async def _publish_output(connection: Any, video_id: int, version: str, output: hls_package.Output) -> None:
     """Make this output the current one of the video, and delete the rows of the previous output. The
     artifacts of the job are deleted too: the library has them.
     """
     parameters = {"id": video_id, "version": version, **output.model_dump(mode="json")}
     parameters["qualities"] = json.dumps(parameters["qualities"])
-    await connection.execute(sql("transcription_forget"), parameters)
-    shown = await connection.execute(sql("video_show"), parameters)
-    if await shown.fetchone() is None:
+    await connection.execute(sql("transcription_delete"), parameters)
+    published = await connection.execute(sql("video_publish"), parameters)
+    if await published.fetchone() is None:
         raise posthouse.Cancel("the video was deleted, or a newer job replaced this one")
-    await connection.execute(sql("qualities_forget"), parameters)
-    await connection.execute(sql("qualities_keep"), parameters)
-    await connection.execute(sql("artifacts_forget"), parameters)
+    await connection.execute(sql("qualities_delete"), parameters)
+    await connection.execute(sql("qualities_upsert"), parameters)
+    await connection.execute(sql("artifacts_delete"), parameters)
 
 
 @app.job("vlog.discard", queue="vlog-library", remote=False)
@@ -156,7 +156,7 @@ async def discard(
         return
     await asyncio.to_thread(library().discard_all, slug, source)
     async with job.commit() as connection:
-        await connection.execute(sql("video_forget"), {"id": video_id})
+        await connection.execute(sql("video_remove"), {"id": video_id})
 
 
 @app.job("vlog.sweep", queue="vlog-library", remote=False)
@@ -164,8 +164,8 @@ async def sweep(job: posthouse.Job) -> dict[str, int]:
     """Delete what killed processes and abandoned uploads left in the library."""
     since = {"seconds": settings.abandoned_seconds()}
     async with job.transaction() as connection:
-        slugs = await (await connection.execute(sql("slugs_known"))).fetchall()
-        await connection.execute(sql("partial_uploads_forget"), since)
+        slugs = await (await connection.execute(sql("slugs_list"))).fetchall()
+        await connection.execute(sql("partial_uploads_expire"), since)
         await connection.execute(sql("artifacts_expire"), since)
         open_ids = await (await connection.execute(sql("partial_uploads_open"))).fetchall()
     return {

@@ -20,7 +20,7 @@ MANIFEST = "manifest.json"
 MASTER = "master.m3u8"
 THUMBNAIL = "thumbnail.jpg"
 _SEGMENT = re.compile(r"[A-Za-z0-9_-]{1,100}\.ts")
-_LENGTH = re.compile(r"#EXTINF:(\d+(?:\.\d+)?),?")
+_SEGMENT_DURATION = re.compile(r"#EXTINF:(\d+(?:\.\d+)?),?")
 _Size = Annotated[int, Field(gt=0, le=100_000)]
 
 
@@ -81,7 +81,7 @@ def read_manifest(path: Path) -> Manifest:
         raise InvalidPackage(f"invalid manifest: {error}") from error
 
 
-def measured(folder: Path, manifest: Manifest) -> Output:
+def measure_output(folder: Path, manifest: Manifest) -> Output:
     """Check all qualities in a folder and measure their bit rates."""
     qualities = [check_quality(folder / item.quality, item) for item in manifest.qualities]
     return Output(**{**manifest.model_dump(), "qualities": qualities})
@@ -100,15 +100,15 @@ def check_quality(folder: Path, quality: Quality) -> MeasuredQuality:
         raise InvalidPackage(
             f"invalid output: the playlist of {quality.quality} contains invalid segment names"
         )
-    there = {file.name for file in folder.iterdir() if file.name != PLAYLIST and file.stat().st_size}
-    if there != set(segments) or len(segments) != quality.segments:
+    existing = {file.name for file in folder.iterdir() if file.name != PLAYLIST and file.stat().st_size}
+    if existing != set(segments) or len(segments) != quality.segments:
         raise InvalidPackage(f"invalid output: the segments of {quality.quality} do not match its playlist")
-    lengths = [float(found[1]) for line in lines if (found := _LENGTH.match(line))]
-    if len(lengths) != len(segments) or not all(lengths):
+    durations = [float(found[1]) for line in lines if (found := _SEGMENT_DURATION.match(line))]
+    if len(durations) != len(segments) or not all(durations):
         raise InvalidPackage(f"invalid output: the playlist of {quality.quality} has invalid durations")
     bits = [8 * (folder / name).stat().st_size for name in segments]
-    peak = max(size / length for size, length in zip(bits, lengths, strict=True))
-    average = sum(bits) / sum(lengths)
+    peak = max(size / length for size, length in zip(bits, durations, strict=True))
+    average = sum(bits) / sum(durations)
     return MeasuredQuality(**quality.model_dump(), bitrate=math.ceil(average), peak_bitrate=math.ceil(peak))
 
 
@@ -117,14 +117,14 @@ def carry_over(before: Path, names: Sequence[str], folder: Path, output: Output)
 
     Files of an output never change, so both outputs can share them as hard links.
     """
-    old = Output.model_validate_json((before / MANIFEST).read_bytes())
-    kept = [item for item in old.qualities if item.quality in names and item.quality not in output.names]
+    previous = Output.model_validate_json((before / MANIFEST).read_bytes())
+    kept = [item for item in previous.qualities if item.quality in names and item.quality not in output.names]
     for item in kept:
         shutil.copytree(before / item.quality, folder / item.quality, copy_function=os.link)
     return output.model_copy(update={"qualities": [*output.qualities, *kept]})
 
 
-def finish(folder: Path, output: Output) -> None:
+def write_playlists(folder: Path, output: Output) -> None:
     """Write the manifest and the master playlist."""
     (folder / MANIFEST).write_text(output.model_dump_json())
     (folder / MASTER).write_text(master_playlist(output.qualities))

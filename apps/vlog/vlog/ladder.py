@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 SOURCE = "source"
 """The quality with the size of the source."""
-_CLOSE = 0.9
+_NEAR_SOURCE = 0.9
 """A quality of at least this share of the source's size makes one at source size needless."""
 
 
@@ -37,7 +37,7 @@ RUNGS = {
 NAMES = (SOURCE, *RUNGS)
 
 
-def checked(names: Sequence[str]) -> list[str]:
+def validate_qualities(names: Sequence[str]) -> list[str]:
     """Return the distinct names, largest first. Raises ValueError for unknown names or none."""
     unknown = sorted(set(names) - set(NAMES))
     if unknown or not names:
@@ -47,15 +47,15 @@ def checked(names: Sequence[str]) -> list[str]:
     return [name for name in NAMES if name in names]
 
 
-def fitting(names: Sequence[str], width: int, height: int) -> list[Rung]:
+def select_rungs(names: Sequence[str], width: int, height: int) -> list[Rung]:
     """Return the qualities not larger than the source, by its short side, or the smallest if all are larger.
 
     ``source`` is included if no other one has about that size.
     """
-    short, known = min(width, height), checked(names)
+    short, known = min(width, height), validate_qualities(names)
     named = [RUNGS[name] for name in known if name != SOURCE]
     fit = [rung for rung in named if rung.lines <= short]
-    if SOURCE in known and all(rung.lines < _CLOSE * short for rung in fit):
+    if SOURCE in known and all(rung.lines < _NEAR_SOURCE * short for rung in fit):
         return [_at_source_size(short), *fit]
     return fit or named[-1:]
 
@@ -67,7 +67,7 @@ def _at_source_size(short: int) -> Rung:
     return Rung(SOURCE, short, round(like.video_bits * (short / like.lines) ** 2), like.audio_bits)
 
 
-def size_at(rung: Rung, width: int, height: int) -> tuple[int, int]:
+def frame_size(rung: Rung, width: int, height: int) -> tuple[int, int]:
     """Return the frame size of a quality: not larger than the source, with even numbers for encoders."""
     scale = min(1.0, rung.lines / min(width, height))
     return _even(width * scale), _even(height * scale)

@@ -16,7 +16,7 @@ from uuid import uuid4
 from vlog import settings
 
 LOCK = ".lock"
-PREFIX = "vlog-"
+WORKSPACE_PREFIX = "vlog-"
 
 
 class Library:
@@ -33,19 +33,19 @@ class Library:
         return self.videos / slug / version
 
     @contextmanager
-    def building(self, slug: str, version: str) -> Iterator[Path]:
+    def build_output(self, slug: str, version: str) -> Iterator[Path]:
         """Yield a temporary folder that is moved into place at the end of the block."""
         output = self.output(slug, version)
         output.parent.mkdir(parents=True, exist_ok=True)
-        for left in output.parent.glob(f".{version}-*"):
-            _remove_unfinished(left)
+        for abandoned in output.parent.glob(f".{version}-*"):
+            _remove_unfinished(abandoned)
         folder = Path(tempfile.mkdtemp(prefix=f".{version}-", dir=output.parent))
         try:
-            with in_use(folder):
+            with locked_folder(folder):
                 yield folder
                 folder.chmod(0o755)
                 (folder / LOCK).unlink()
-                _settle(folder, output)
+                _move_into_place(folder, output)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -57,23 +57,25 @@ class Library:
 
     def sweep(self, known: Collection[str]) -> int:
         """Delete what killed processes left: unfinished outputs, and folders of videos that do not exist."""
-        left = [folder for folder in self.videos.glob("*/.*") if _is_abandoned(folder)]
-        left += [folder for folder in self.videos.glob("*") if folder.name not in known and _is_old(folder)]
-        for folder in left:
+        abandoned = [folder for folder in self.videos.glob("*/.*") if _is_abandoned(folder)]
+        abandoned += [
+            folder for folder in self.videos.glob("*") if folder.name not in known and _is_old(folder)
+        ]
+        for folder in abandoned:
             _remove_unfinished(folder)
-        return len(left)
+        return len(abandoned)
 
-    def part(self, upload_id: str) -> Path:
+    def partial_file(self, upload_id: str) -> Path:
         """Return the file of an unfinished upload."""
         return self.uploads / f".{upload_id}.part"
 
     def sweep_uploads(self, open_ids: Collection[str]) -> int:
         """Delete the files of unfinished uploads that are old and not among these."""
-        kept = {self.part(upload_id) for upload_id in open_ids}
-        left = [file for file in self.uploads.glob(".*.part") if file not in kept and _is_old(file)]
-        for file in left:
+        kept = {self.partial_file(upload_id) for upload_id in open_ids}
+        abandoned = [file for file in self.uploads.glob(".*.part") if file not in kept and _is_old(file)]
+        for file in abandoned:
             file.unlink(missing_ok=True)
-        return len(left)
+        return len(abandoned)
 
     def discard_all(self, slug: str, source: str | None) -> None:
         shutil.rmtree(self.videos / slug, ignore_errors=True)
@@ -81,7 +83,7 @@ class Library:
             (self.uploads / source).unlink(missing_ok=True)
 
 
-def _settle(folder: Path, output: Path) -> None:
+def _move_into_place(folder: Path, output: Path) -> None:
     """Rename atomically. An output of an earlier attempt is complete and identical, so it is kept."""
     try:
         folder.rename(output)
@@ -95,10 +97,10 @@ def _remove_unfinished(folder: Path) -> None:
 
     It is renamed first: an attempt that lost its lease and still runs can then no longer move it into place.
     """
-    away = folder.with_name(f"{folder.name}-{uuid4().hex}")
+    renamed = folder.with_name(f"{folder.name}-{uuid4().hex}")
     with suppress(OSError):
-        folder.rename(away)
-        shutil.rmtree(away, ignore_errors=True)
+        folder.rename(renamed)
+        shutil.rmtree(renamed, ignore_errors=True)
 
 
 def _is_old(folder: Path) -> bool:
@@ -120,7 +122,7 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 @contextmanager
-def in_use(folder: Path) -> Iterator[None]:
+def locked_folder(folder: Path) -> Iterator[None]:
     """Lock a temporary folder. The kernel releases the lock when the process ends, also after SIGKILL."""
     with (folder / LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -129,10 +131,12 @@ def in_use(folder: Path) -> Iterator[None]:
 
 def sweep_workspaces() -> int:
     """Delete the temporary folders of attempts on this machine that were killed."""
-    left = [folder for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*") if _is_killed(folder)]
-    for folder in left:
+    abandoned = [
+        folder for folder in Path(tempfile.gettempdir()).glob(f"{WORKSPACE_PREFIX}*") if _is_killed(folder)
+    ]
+    for folder in abandoned:
         shutil.rmtree(folder, ignore_errors=True)
-    return len(left)
+    return len(abandoned)
 
 
 def _is_killed(folder: Path) -> bool:
@@ -144,8 +148,8 @@ def _is_killed(folder: Path) -> bool:
 def workspace() -> Iterator[Path]:
     """Yield a temporary folder for an attempt. After a failure it may be kept for inspection."""
     sweep_workspaces()
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-    with in_use(folder):
+    folder = Path(tempfile.mkdtemp(prefix=WORKSPACE_PREFIX))
+    with locked_folder(folder):
         try:
             yield folder
         except BaseException:

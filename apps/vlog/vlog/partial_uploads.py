@@ -19,8 +19,8 @@ from posthouse.server import Access, Permission, allow, api_router, file_body
 from vlog import settings, uploads
 from vlog.db import fetch_one, sql
 from vlog.handlers import library
-from vlog.playback import shown
-from vlog.videos import found_video
+from vlog.playback import video_response
+from vlog.videos import get_video_or_404
 
 router = api_router("/uploads", "vlog")
 Writer = Annotated[Access, allow(Permission.JOBS_WRITE, tenant_scoped=True)]
@@ -43,16 +43,16 @@ async def create(new: NewUpload, access: Writer) -> dict[str, Any]:
 
     Send the parts with PATCH, then finish the upload. An upload without a change for a day is deleted.
     """
-    suffix = uploads.checked_suffix(new.filename)
-    if new.size > (most := settings.max_upload_bytes()):
-        raise HTTPException(413, f"the file has {new.size:,} bytes, the limit is {most:,}")
+    suffix = uploads.validate_suffix(new.filename)
+    if new.size > (limit := settings.max_upload_bytes()):
+        raise HTTPException(413, f"the file has {new.size:,} bytes, the limit is {limit:,}")
     async with access.with_default_tenant().transaction() as db:
-        made = await fetch_one(db, "partial_upload_add", title=new.title, suffix=suffix, size=new.size)
-        assert made is not None
-        file = library().part(made["id"])
+        created = await fetch_one(db, "partial_upload_add", title=new.title, suffix=suffix, size=new.size)
+        assert created is not None
+        file = library().partial_file(created["id"])
         await asyncio.to_thread(file.parent.mkdir, parents=True, exist_ok=True)
         await asyncio.to_thread(file.touch)
-    return _shown(made, 0)
+    return _upload_response(created, 0)
 
 
 @router.get("/{upload_id}")
@@ -62,8 +62,8 @@ async def show(upload_id: UploadId, access: Writer) -> dict[str, Any]:
     The offset is the number of bytes that have arrived.
     """
     async with access.transaction() as db:
-        found = await _found(db, upload_id)
-    return _shown(found, await asyncio.to_thread(_size, library().part(found["id"])))
+        found = await _get_upload_or_404(db, upload_id)
+    return _upload_response(found, await asyncio.to_thread(_size, library().partial_file(found["id"])))
 
 
 @router.patch("/{upload_id}")
@@ -80,9 +80,9 @@ async def append(
     async with access.with_default_tenant().transaction() as db:
         found = await fetch_one(db, "partial_upload_touch", id=upload_id)
         if found is None:
-            raise _missing(upload_id)
-    file = library().part(found["id"])
-    return _shown(found, await _write(request, file, offset, found["size"]))
+            raise _not_found(upload_id)
+    file = library().partial_file(found["id"])
+    return _upload_response(found, await _write(request, file, offset, found["size"]))
 
 
 async def _write(request: Request, file: Path, offset: int, size: int) -> int:
@@ -96,10 +96,10 @@ async def _write(request: Request, file: Path, offset: int, size: int) -> int:
             fcntl.flock(target, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise HTTPException(409, "another request is adding a part to this upload; try again") from None
-        there = target.seek(0, 2)
-        if there != offset:
+        size_on_disk = target.seek(0, 2)
+        if size_on_disk != offset:
             raise HTTPException(
-                409, f"the upload has {there} bytes, not {offset}; continue at offset {there}"
+                409, f"the upload has {size_on_disk} bytes, not {offset}; continue at offset {size_on_disk}"
             )
         async for piece in file_body(request, size - offset):
             await asyncio.to_thread(target.write, piece)
@@ -113,16 +113,16 @@ async def finish(request: Request, upload_id: UploadId, access: Writer) -> dict[
     Starts its transcoding. A repeated request returns the same video.
     """
     async with access.with_default_tenant().transaction() as db:
-        found = await _found(db, upload_id)
+        found = await _get_upload_or_404(db, upload_id)
         if found["video_id"] is None:
-            file = library().part(found["id"])
-            there = await asyncio.to_thread(_size, file)
-            if there != found["size"]:
-                raise HTTPException(409, f"the upload is incomplete: {there} of {found['size']} bytes")
-            found["video_id"] = await uploads.become_video(db, found["title"], file, found["suffix"])
+            file = library().partial_file(found["id"])
+            size_on_disk = await asyncio.to_thread(_size, file)
+            if size_on_disk != found["size"]:
+                raise HTTPException(409, f"the upload is incomplete: {size_on_disk} of {found['size']} bytes")
+            found["video_id"] = await uploads.create_video(db, found["title"], file, found["suffix"])
             done = {"id": upload_id, "video_id": found["video_id"]}
             await db.execute(sql("partial_upload_finish"), done)
-        return await shown(request, await found_video(db, found["video_id"]))
+        return await video_response(request, await get_video_or_404(db, found["video_id"]))
 
 
 @router.delete("/{upload_id}", status_code=204)
@@ -130,18 +130,18 @@ async def cancel(upload_id: UploadId, access: Writer) -> None:
     """Delete an unfinished upload."""
     async with access.with_default_tenant().transaction() as db:
         if await fetch_one(db, "partial_upload_delete", id=upload_id) is None:
-            raise _missing(upload_id)
-    await asyncio.to_thread(library().part(str(upload_id)).unlink, missing_ok=True)
+            raise _not_found(upload_id)
+    await asyncio.to_thread(library().partial_file(str(upload_id)).unlink, missing_ok=True)
 
 
-async def _found(db: Any, upload_id: UUID) -> dict[str, Any]:
+async def _get_upload_or_404(db: Any, upload_id: UUID) -> dict[str, Any]:
     found = await fetch_one(db, "partial_upload_find", id=upload_id)
     if found is None:
-        raise _missing(upload_id)
+        raise _not_found(upload_id)
     return found
 
 
-def _missing(upload_id: UUID) -> HTTPException:
+def _not_found(upload_id: UUID) -> HTTPException:
     return HTTPException(404, f"upload {upload_id} does not exist")
 
 
@@ -149,5 +149,5 @@ def _size(file: Path) -> int:
     return file.stat().st_size if file.exists() else 0
 
 
-def _shown(upload: dict[str, Any], offset: int) -> dict[str, Any]:
+def _upload_response(upload: dict[str, Any], offset: int) -> dict[str, Any]:
     return {**upload, "offset": upload["size"] if upload["video_id"] else offset}

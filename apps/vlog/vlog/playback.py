@@ -15,7 +15,7 @@ from posthouse.server import Access, Permission, allow_linked, api_router, file_
 from vlog import settings
 from vlog.handlers import library
 from vlog.hls_package import MASTER, THUMBNAIL
-from vlog.videos import VideoId, found_video
+from vlog.videos import VideoId, get_video_or_404
 
 router = api_router("", "vlog")
 _SUBJECT = "vlog/{video_id}/{links}"
@@ -23,11 +23,11 @@ _FILES = "/{video_id}/{links}/{link}/{version}/{path:path}"
 _TYPES = {".m3u8": "application/vnd.apple.mpegurl", ".ts": "video/mp2t", ".jpg": "image/jpeg"}
 
 
-async def shown(request: Request, video: dict[str, Any]) -> dict[str, Any]:
+async def video_response(request: Request, video: dict[str, Any]) -> dict[str, Any]:
     """Return a video with links to its playlist and its thumbnail, and the seconds that they are valid."""
     if not video["playable"]:
         return {**video, "playlist": None, "thumbnail": None, "link_seconds": None}
-    links, life = settings.playback_links(), settings.playback_link_life()
+    links, life = settings.playback_links(), settings.playback_link_lifetime()
     subject = _SUBJECT.format(video_id=video["id"], links=links)
     link = await signed_link(request, subject, tenant=video["tenant_id"], life=life)
     output = f"/api/videos/{video['id']}/{links}/{link}/{video['version']}"
@@ -58,8 +58,8 @@ async def play(
     if links == settings.PUBLIC != settings.playback_links():
         raise HTTPException(403, "links to videos are no longer public; request a new one")
     async with access.transaction() as db:
-        video = await found_video(db, video_id)
-    file = await asyncio.to_thread(_inside, library().output(video["slug"], str(version)), path)
+        video = await get_video_or_404(db, video_id)
+    file = await asyncio.to_thread(_find_file, library().output(video["slug"], str(version)), path)
     if file is None:
         raise HTTPException(404, f"file {path!r} does not exist in output {version} of video {video_id}")
     answer = await local_file(request, file, _TYPES.get(file.suffix, "application/octet-stream"))
@@ -68,7 +68,7 @@ async def play(
     return answer
 
 
-def _inside(folder: Path, path: str) -> Path | None:
+def _find_file(folder: Path, path: str) -> Path | None:
     try:
         file = (folder / path).resolve()
         return file if file.is_relative_to(folder.resolve()) and file.is_file() else None

@@ -15,8 +15,8 @@ from vlog.db import Db, fetch_all, fetch_one, sql
 from vlog.handlers import discard, library
 from vlog.partial_uploads import router as partial_uploads
 from vlog.playback import router as playback
-from vlog.playback import shown
-from vlog.videos import VideoId, found_video, found_videos, no_video
+from vlog.playback import video_response
+from vlog.videos import VideoId, fetch_videos, get_video_or_404, video_not_found
 
 router = api_router("/api/videos", "vlog")
 Reader = Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)]
@@ -57,12 +57,12 @@ async def upload(
 
     The body is the file. The video and its jobs are created in one transaction.
     """
-    suffix = uploads.checked_suffix(filename)
-    arrived = await uploads.receive(request)
+    suffix = uploads.validate_suffix(filename)
+    arrived = await uploads.store_upload(request)
     try:
         async with access.with_default_tenant().transaction() as db:
-            video_id = await uploads.become_video(db, title, arrived, suffix)
-            return await shown(request, await found_video(db, video_id))
+            video_id = await uploads.create_video(db, title, arrived, suffix)
+            return await video_response(request, await get_video_or_404(db, video_id))
     finally:
         await asyncio.to_thread(arrived.unlink, missing_ok=True)
 
@@ -80,8 +80,8 @@ async def videos(
 ) -> list[dict[str, Any]]:
     """List videos, newest first."""
     async with access.transaction() as db:
-        found = await found_videos(db, before, q, limit)
-    return [await shown(request, video) for video in found]
+        found = await fetch_videos(db, before, q, limit)
+    return [await video_response(request, video) for video in found]
 
 
 @router.get("/progress")
@@ -98,7 +98,7 @@ async def active(access: Reader) -> list[dict[str, Any]]:
 async def video(request: Request, video_id: VideoId, access: Reader) -> dict[str, Any]:
     """Get a video with its status and qualities."""
     async with access.transaction() as db:
-        return await shown(request, await found_video(db, video_id))
+        return await video_response(request, await get_video_or_404(db, video_id))
 
 
 @router.get("/{video_id}/progress")
@@ -108,7 +108,7 @@ async def progress(video_id: VideoId, access: Reader) -> dict[str, Any]:
     Its newest job, and the progress of each quality.
     """
     async with access.transaction() as db:
-        found = await found_video(db, video_id)
+        found = await get_video_or_404(db, video_id)
         job = await fetch_one(db, "transcoding_job", id=video_id)
         return {
             "status": found["status"],
@@ -125,34 +125,36 @@ async def retranscode(
 
     The current output stays available until the new one is validated and published.
     """
-    qualities = uploads.checked(asked.qualities or settings.qualities())
-    async with (await _owner(access, video_id)).transaction() as db:
-        video = await _locked(db, video_id)
-        found = await found_video(db, video_id)
-        if _has_work(found):
+    qualities = uploads.validate_qualities(asked.qualities or settings.qualities())
+    async with (await _access_for_owner(access, video_id)).transaction() as db:
+        video = await _lock_video_or_404(db, video_id)
+        found = await get_video_or_404(db, video_id)
+        if _is_in_progress(found):
             raise HTTPException(
                 409, f"video {video_id} is being transcoded by job {video['job_id']}; wait until it has ended"
             )
         await db.execute(sql("job_cancel"), {"id": video["publish_id"], "actor": access.actor})
-        there = [item["quality"] for item in found["qualities"]]
-        again = [name for name in there if asked.qualities is None or name in qualities]
+        existing = [item["quality"] for item in found["qualities"]]
+        again = [name for name in existing if asked.qualities is None or name in qualities]
         metadata = {
             "retranscode_all": asked.qualities is None,
             "qualities_to_delete": again,
             "delete_transcription": asked.delete_transcription,
             "video_dir": str(library().videos / video["slug"]),
         }
-        keep = [name for name in there if name not in again]
-        await uploads.start(db, video, qualities, keep=keep, retranscode_metadata=json.dumps(metadata))
-        return await shown(request, await found_video(db, video_id))
+        keep = [name for name in existing if name not in again]
+        await uploads.start_transcoding(
+            db, video, qualities, keep=keep, retranscode_metadata=json.dumps(metadata)
+        )
+        return await video_response(request, await get_video_or_404(db, video_id))
 
 
 @router.put("/{video_id}/transcription", status_code=204)
 async def transcription(video_id: VideoId, given: Transcription, access: Writer) -> None:
     """Store the transcription of a video."""
-    async with (await _owner(access, video_id)).transaction() as db:
-        if await fetch_one(db, "transcription_keep", id=video_id, content=given.content) is None:
-            raise no_video(video_id)
+    async with (await _access_for_owner(access, video_id)).transaction() as db:
+        if await fetch_one(db, "transcription_upsert", id=video_id, content=given.content) is None:
+            raise video_not_found(video_id)
 
 
 @router.delete("/{video_id}", status_code=204)
@@ -161,8 +163,8 @@ async def delete(video_id: VideoId, access: Writer) -> None:
 
     Cancels and erases its jobs, and deletes its files.
     """
-    async with (await _owner(access, video_id)).transaction() as db:
-        video = await _locked(db, video_id)
+    async with (await _access_for_owner(access, video_id)).transaction() as db:
+        video = await _lock_video_or_404(db, video_id)
         await db.execute(sql("video_delete"), {"id": video_id, "actor": access.actor})
         await discard.enqueue(connection=db, slug=video["slug"], source=video["source"], video_id=video_id)
 
@@ -170,20 +172,20 @@ async def delete(video_id: VideoId, access: Writer) -> None:
 router.include_router(playback)
 
 
-def _has_work(video: dict[str, Any]) -> bool:
+def _is_in_progress(video: dict[str, Any]) -> bool:
     """Return whether the newest job is active, including one that waits to transcode a ready video again."""
     waits = video["status"] == "ready" and video["version"] != str(video["job_id"])
     return waits or video["status"] in ACTIVE
 
 
-async def _owner(access: Access, video_id: int) -> Access:
+async def _access_for_owner(access: Access, video_id: int) -> Access:
     """Return the access for the tenant of a video: operators may change the videos of all tenants."""
     async with access.transaction() as db:
-        return access.for_tenant((await found_video(db, video_id))["tenant_id"])
+        return access.for_tenant((await get_video_or_404(db, video_id))["tenant_id"])
 
 
-async def _locked(db: Db, video_id: int) -> dict[str, Any]:
+async def _lock_video_or_404(db: Db, video_id: int) -> dict[str, Any]:
     found = await fetch_one(db, "video_lock", id=video_id)
     if found is None:
-        raise no_video(video_id)
+        raise video_not_found(video_id)
     return found

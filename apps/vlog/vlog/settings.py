@@ -9,11 +9,11 @@ from pathlib import Path
 from posthouse import PosthouseError
 from posthouse.blobs import app_folder
 
-ON = {"1", "true", "yes", "on"}
+TRUE_VALUES = {"1", "true", "yes", "on"}
 MINUTE = 60.0
 PUBLIC, SIGNED = "public", "signed"
 
-OF_POSTHOUSE: dict[str, str | tuple[str, float]] = {
+POSTHOUSE_VARIABLES: dict[str, str | tuple[str, float]] = {
     "VLOG_WORKER_ADMIN_SECRET": "admin_secret",
     "VLOG_WORKER_CLAIM_DURATION_MINUTES": ("simple_claim_seconds", MINUTE),
     "VLOG_WORKER_HEARTBEAT_INTERVAL": ("simple_heartbeat_seconds", 1.0),
@@ -32,7 +32,7 @@ def _text(name: str, default: str) -> str:
     return os.environ.get(f"VLOG_{name}") or default
 
 
-def _words(name: str, default: str) -> list[str]:
+def _list(name: str, default: str) -> list[str]:
     return [word.strip() for word in _text(name, default).split(",") if word.strip()]
 
 
@@ -53,12 +53,12 @@ def _folder(data_dir: Path) -> Path:
 
 def qualities() -> list[str]:
     """Return the qualities of new videos; those larger than the source are skipped."""
-    return _words("QUALITIES", "source,2160p,1440p,1080p,720p,480p,360p")
+    return _list("QUALITIES", "source,2160p,1440p,1080p,720p,480p,360p")
 
 
 def critical_qualities() -> list[str] | None:
     """Return the qualities without which a video is not ready; None: all of them."""
-    named = _words("CRITICAL_QUALITIES", "all")
+    named = _list("CRITICAL_QUALITIES", "all")
     if named == ["all"]:
         return None
     return [] if named == ["none"] else named
@@ -66,7 +66,7 @@ def critical_qualities() -> list[str] | None:
 
 def requires() -> list[str]:
     """Return the capabilities that a worker must have to transcode videos."""
-    return _words("REQUIRES", "")
+    return _list("REQUIRES", "")
 
 
 def max_upload_bytes() -> int:
@@ -83,11 +83,11 @@ def stale_timeout() -> float:
 
 
 def keep_completed_qualities() -> bool:
-    return _text("KEEP_COMPLETED_QUALITIES", "true").lower() in ON
+    return _text("KEEP_COMPLETED_QUALITIES", "true").lower() in TRUE_VALUES
 
 
 def cleanup_partial_on_failure() -> bool:
-    return _text("CLEANUP_PARTIAL_ON_FAILURE", "true").lower() in ON
+    return _text("CLEANUP_PARTIAL_ON_FAILURE", "true").lower() in TRUE_VALUES
 
 
 def keep_replaced_seconds() -> float:
@@ -122,7 +122,7 @@ def playback_links() -> str:
     return links
 
 
-def playback_link_life() -> timedelta | None:
+def playback_link_lifetime() -> timedelta | None:
     """Return how long a link to media is valid; None: without an end."""
     seconds = float(_text("PLAYBACK_LINK_SECONDS", str(6 * 3600)))
     return None if playback_links() == PUBLIC else timedelta(seconds=seconds)

@@ -12,23 +12,23 @@ from vlog.db import Db, fetch_all, fetch_one
 VideoId = Annotated[int, InPath(description="Id of the video.")]
 
 
-async def found_video(db: Db, video_id: int) -> dict[str, Any]:
+async def get_video_or_404(db: Db, video_id: int) -> dict[str, Any]:
     """Return a video. Raises 404."""
     found = await fetch_one(db, "videos_list", id=video_id, before=None, title=None, limit=1)
     if found is None:
-        raise no_video(video_id)
-    return _video(found)
+        raise video_not_found(video_id)
+    return _to_response(found)
 
 
-async def found_videos(db: Db, before: int | None, title: str | None, limit: int) -> list[dict[str, Any]]:
+async def fetch_videos(db: Db, before: int | None, title: str | None, limit: int) -> list[dict[str, Any]]:
     found = await fetch_all(db, "videos_list", id=None, before=before, title=title, limit=limit)
-    return [_video(row) for row in found]
+    return [_to_response(row) for row in found]
 
 
-def no_video(video_id: int) -> HTTPException:
+def video_not_found(video_id: int) -> HTTPException:
     return HTTPException(404, f"video {video_id} does not exist")
 
 
-def _video(row: dict[str, Any]) -> dict[str, Any]:
+def _to_response(row: dict[str, Any]) -> dict[str, Any]:
     version = row["version"] and str(row["version"])
     return {**row, "version": version, "playable": version is not None}

@@ -19,7 +19,7 @@ import psycopg
 
 import posthouse
 from posthouse.settings import Settings
-from posthouse.storage.leases import Claim, Leases, Success
+from posthouse.storage.leases import Claim, ClaimOptions, Leases, Success
 from posthouse.worker.fetcher import FairShare
 
 BATCH = 500
@@ -77,9 +77,8 @@ async def _drain(leases: Leases, jobs: int) -> None:
 
 async def _claim(leases: Leases, lane_cursors: dict[int, int], shares: FairShare) -> Claim:
     """Claim the next batch behind the lane cursors and fair over tenants, as a worker does."""
-    claim = await leases.claim(
-        ["default"], ["noop"], BATCH, lane_cursors, allow_suspect=True, tenant_usage=shares.usage
-    )
+    options = ClaimOptions(["default"], ["noop"], BATCH, lane_cursors, tenant_usage=shares.usage)
+    claim = await leases.claim(options)
     for row in claim.rows:
         lane_cursors[row.lane] = max(lane_cursors.get(row.lane, 0), row.position)
     shares.record_claim(row.tenant_id for row in claim.rows)

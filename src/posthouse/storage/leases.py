@@ -51,6 +51,26 @@ class ReadyBatch(NamedTuple):
     newest: int
 
 
+class ClaimOptions(NamedTuple):
+    """Which jobs to claim: up to ``limit``, or none if fewer than ``min_jobs`` can start.
+
+    - ``lane_cursors``: the position in each known lane after which to read.
+    - ``allow_suspect``: whether one of the jobs may be a suspect.
+    - ``tenant_usage``: how many jobs the worker has lately given to each tenant, divided by its weight.
+    - ``preference_wait``: seconds for which jobs wait for a worker that they prefer.
+    """
+
+    queues: Sequence[str]
+    kinds: Sequence[str]
+    limit: int
+    lane_cursors: Mapping[int, int]
+    allow_suspect: bool = True
+    capabilities: Sequence[str] = ()
+    tenant_usage: Mapping[str, float] | None = None
+    preference_wait: float = 20.0
+    min_jobs: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     token: UUID
@@ -99,24 +119,8 @@ class Leases:
         own = [each for each in (self._claims, self._reports) if isinstance(each, ReconnectingConnection)]
         return [(await each.connection()).info.backend_pid for each in own]
 
-    async def claim(
-        self,
-        queues: Sequence[str],
-        kinds: Sequence[str],
-        limit: int,
-        lane_cursors: Mapping[int, int],
-        *,
-        allow_suspect: bool,
-        capabilities: Sequence[str] = (),
-        tenant_usage: Mapping[str, float] | None = None,
-        preference_wait: float = 20.0,
-        min_jobs: int = 0,
-        token: UUID | None = None,
-    ) -> Claim:
-        """Claim up to ``limit`` jobs, or none if fewer than ``min_jobs`` can start.
-
-        After a lost connection, the next call returns the jobs that the lost call claimed.
-        """
+    async def claim(self, options: ClaimOptions, token: UUID | None = None) -> Claim:
+        """Claim jobs. After a lost connection, the next call returns the jobs that the lost call claimed."""
         asked, self._asked = self._asked, None
         if asked is not None:
             taken = await self._fetch(query("claimed"), {"token": asked[0], "worker": self.worker_id}, *asked)
@@ -126,18 +130,18 @@ class Leases:
         parameters = {
             "worker": self.worker_id,
             "token": token,
-            "queues": _text_array(queues),
-            "kinds": _text_array(kinds),
-            "limit": limit,
+            "queues": _text_array(options.queues),
+            "kinds": _text_array(options.kinds),
+            "limit": options.limit,
             "lease": self.lease_seconds,
-            "lanes": _array(map(str, lane_cursors)),
-            "lane_cursors": _array(map(str, lane_cursors.values())),
-            "allow_suspect": allow_suspect,
-            "capabilities": _text_array(capabilities),
-            "tenants": _text_array(tenant_usage or ()),
-            "tenant_usage": _array(map(str, (tenant_usage or {}).values())),
-            "preference_wait": preference_wait,
-            "min_jobs": min_jobs,
+            "lanes": _array(map(str, options.lane_cursors)),
+            "lane_cursors": _array(map(str, options.lane_cursors.values())),
+            "allow_suspect": options.allow_suspect,
+            "capabilities": _text_array(options.capabilities),
+            "tenants": _text_array(options.tenant_usage or ()),
+            "tenant_usage": _array(map(str, (options.tenant_usage or {}).values())),
+            "preference_wait": options.preference_wait,
+            "min_jobs": options.min_jobs,
         }
         return await self._fetch(query("claim"), parameters, token, time.monotonic())
 

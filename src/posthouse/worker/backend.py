@@ -18,7 +18,7 @@ from posthouse.dispatch import Claimant, Reader
 from posthouse.errors import RequestRejected, ServerUnavailable
 from posthouse.storage.attempts import LogEntry
 from posthouse.storage.connections import HandlerPools
-from posthouse.storage.leases import Claim, ReadyBatch, Settlement, Success
+from posthouse.storage.leases import Claim, ClaimOptions, ReadyBatch, Settlement, Success
 
 UNREACHABLE: tuple[type[Exception], ...] = (psycopg.OperationalError, ServerUnavailable)
 REJECTED: tuple[type[Exception], ...] = (psycopg.Error, RequestRejected)
@@ -49,19 +49,7 @@ class LeaseStore(Protocol):
     grace_seconds: float
     """How long jobs may continue after their lease could not be renewed. Set by ``register``."""
 
-    async def claim(
-        self,
-        queues: Sequence[str],
-        kinds: Sequence[str],
-        limit: int,
-        lane_cursors: Mapping[int, int],
-        *,
-        allow_suspect: bool,
-        capabilities: Sequence[str] = (),
-        tenant_usage: Mapping[str, float] | None = None,
-        preference_wait: float = 20.0,
-        min_jobs: int = 0,
-    ) -> Claim: ...
+    async def claim(self, options: ClaimOptions) -> Claim: ...
     async def ready_batches(
         self, queues: Sequence[str], sizes: Mapping[str, int], lane_cursors: Mapping[int, int]
     ) -> list[ReadyBatch]: ...

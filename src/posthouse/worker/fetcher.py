@@ -11,7 +11,7 @@ from contextlib import suppress
 from operator import itemgetter
 
 from posthouse.storage.claimed import ClaimedJob
-from posthouse.storage.leases import Claim
+from posthouse.storage.leases import Claim, ClaimOptions
 from posthouse.waiting import Backoff
 from posthouse.worker.attempt import Attempt
 from posthouse.worker.backend import REJECTED, UNREACHABLE, LeaseStore, LeaseTiming
@@ -297,7 +297,7 @@ class Fetcher:
 
     async def _claim(self, want: int, lane_cursors: dict[int, int], batch: BatchClaim | None = None) -> Claim:
         cancellations = self._cancellations
-        claim = await self._leases.claim(
+        options = ClaimOptions(
             self._queues,
             self._kinds if batch is None else [batch.kind],
             want,
@@ -308,6 +308,7 @@ class Fetcher:
             preference_wait=self._preference_wait,
             min_jobs=0 if batch is None else batch.min_jobs,
         )
+        claim = await self._leases.claim(options)
         # Recovered jobs are accepted even without a free slot: only leases of accepted jobs are renewed.
         for each in (claim, *claim.recovered):
             if each.rows:

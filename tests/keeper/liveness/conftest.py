@@ -3,14 +3,6 @@
 import pytest
 
 import posthouse
-from support.worker_processes import Fleet
-
-
-@pytest.fixture
-def fleet(database):
-    fleet = Fleet(database)
-    yield fleet
-    fleet.close()
 
 
 @pytest.fixture

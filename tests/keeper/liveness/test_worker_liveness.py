@@ -20,7 +20,7 @@ def engine(db, database):
 
 
 @pytest.fixture
-async def patient(settings):
+async def keeper_with_grace(settings):
     """A keeper that gives every worker ten seconds, on a server that has been up for longer."""
     keeper = Keeper(settings.database_url, dataclasses.replace(settings, rescue_grace_seconds=10))
     at_once = dataclasses.replace(
@@ -31,62 +31,62 @@ async def patient(settings):
     await keeper.stop()
 
 
-async def test_a_keeper_that_has_just_started_declares_no_worker_silent(app, engine, patient):
+async def test_a_keeper_that_has_just_started_declares_no_worker_silent(app, engine, keeper_with_grace):
     """They may have been asleep with it: they get the time to beat."""
     engine.register(offline_after=1)
     engine.enqueue()
     job = engine.claim_one(lease=60)
     async with testing.clock(app) as clock:
         await clock.advance(LONG)
-        assert await patient.worker_monitor.run_once() == NONE_CHANGED
-        assert await patient.rescuer.run_once() == {"rescued": 0}
+        assert await keeper_with_grace.worker_monitor.run_once() == NONE_CHANGED
+        assert await keeper_with_grace.rescuer.run_once() == {"rescued": 0}
         await clock.advance(9)
-        assert await patient.worker_monitor.run_once() == NONE_CHANGED
+        assert await keeper_with_grace.worker_monitor.run_once() == NONE_CHANGED
         await clock.advance(2)
-        assert await patient.worker_monitor.run_once() == {"went_offline": 1, "came_back": 0}
-        assert await patient.rescuer.run_once() == {"rescued": 1}
+        assert await keeper_with_grace.worker_monitor.run_once() == {"went_offline": 1, "came_back": 0}
+        assert await keeper_with_grace.rescuer.run_once() == {"rescued": 1}
     assert engine.status(job.id) == "queued"
 
 
-async def test_a_keeper_that_stood_still_begins_anew(app, engine, patient):
+async def test_a_keeper_that_stood_still_begins_anew(app, engine, keeper_with_grace):
     engine.register(offline_after=1)
     async with testing.clock(app) as clock:
         for _ in range(3):
             engine.heartbeat()
-            assert await patient.worker_monitor.run_once() == NONE_CHANGED
+            assert await keeper_with_grace.worker_monitor.run_once() == NONE_CHANGED
             await clock.advance(8)
         await clock.advance(LONG)  # no check and no heartbeat
-        assert await patient.worker_monitor.run_once() == NONE_CHANGED
+        assert await keeper_with_grace.worker_monitor.run_once() == NONE_CHANGED
         engine.heartbeat()
         await clock.advance(9)
-        assert await patient.worker_monitor.run_once() == NONE_CHANGED
+        assert await keeper_with_grace.worker_monitor.run_once() == NONE_CHANGED
 
 
-async def test_leases_that_ran_out_while_all_stood_still_can_be_renewed(app, engine, patient):
+async def test_leases_that_ran_out_while_all_stood_still_can_be_renewed(app, engine, keeper_with_grace):
     engine.register(offline_after=1)
     engine.enqueue()
     job = engine.claim_one(lease=60)
     async with testing.clock(app) as clock:
-        await patient.worker_monitor.run_once()
+        await keeper_with_grace.worker_monitor.run_once()
         await clock.advance(11)
-        await patient.worker_monitor.run_once()
+        await keeper_with_grace.worker_monitor.run_once()
         await clock.advance(LONG)
-        assert await patient.rescuer.run_once() == {"rescued": 0}
+        assert await keeper_with_grace.rescuer.run_once() == {"rescued": 0}
         assert engine.heartbeat(job) == {}
         await clock.advance(11)
-        assert await patient.rescuer.run_once() == {"rescued": 0}
+        assert await keeper_with_grace.rescuer.run_once() == {"rescued": 0}
         assert engine.succeed(job) == []
 
 
-async def test_who_never_beat_is_found_by_when_it_started(app, engine, db, patient):
+async def test_who_never_beat_is_found_by_when_it_started(app, engine, db, keeper_with_grace):
     engine.register(offline_after=1)
     db.execute("update posthouse.workers set heartbeat_at = null")
     async with testing.clock(app) as clock:
-        assert await patient.worker_monitor.run_once() == NONE_CHANGED
+        assert await keeper_with_grace.worker_monitor.run_once() == NONE_CHANGED
         await clock.advance(9)
-        assert await patient.worker_monitor.run_once() == NONE_CHANGED
+        assert await keeper_with_grace.worker_monitor.run_once() == NONE_CHANGED
         await clock.advance(2)
-        assert (await patient.worker_monitor.run_once())["went_offline"] == 1
+        assert (await keeper_with_grace.worker_monitor.run_once())["went_offline"] == 1
 
 
 def test_beats_and_looks_at_once_never_leave_a_beating_worker_offline(engine):

@@ -9,7 +9,7 @@ from support.engine import Engine
 DAY = 86400
 
 
-class Days(Engine):
+class RetentionEngine(Engine):
     """Jobs end on day 0 unless told otherwise; ``on(day)`` is when everything else happens."""
 
     def on(self, day):
@@ -55,4 +55,4 @@ class Days(Engine):
 
 @pytest.fixture
 def engine(db, database):
-    return Days(db, database)
+    return RetentionEngine(db, database)

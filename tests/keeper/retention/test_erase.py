@@ -44,7 +44,7 @@ def settings(settings, tmp_path):
 
 
 @pytest.fixture
-def chores(app, tmp_path):
+def handlers(app, tmp_path):
     file = tmp_path / "letter"
     file.write_text(CANARY)
 
@@ -84,15 +84,15 @@ async def _swept(settings):
     return [file for file in (settings.data_dir / "artifacts").rglob("*") if file.is_file()]
 
 
-async def test_of_a_subject_only_times_and_statuses_are_left(chores, db):
-    await _filled(chores)
+async def test_of_a_subject_only_times_and_statuses_are_left(handlers, db):
+    await _filled(handlers)
     assert tables_with(db, CANARY) == {
         "history", "payloads", "past_attempts", "log_lines", "parts", "steps", "events", "failure_groups",
         "alerts",
     }  # fmt: skip
     kept, tried = db.execute(KEPT).fetchall(), db.execute(TRIED).fetchall()
 
-    erasure = await chores.client.erase("customer-7", actor="ada")
+    erasure = await handlers.client.erase("customer-7", actor="ada")
 
     assert (erasure.state, erasure.jobs, erasure.events, erasure.artifacts) == ("erased", 3, 1, 3)
     assert tables_with(db, CANARY) == set()
@@ -100,14 +100,14 @@ async def test_of_a_subject_only_times_and_statuses_are_left(chores, db):
     of_subject = "select payload, result, erased_at is not null from posthouse.jobs where subject = %s"
     assert db.execute(of_subject, ("customer-7",)).fetchall() == [({}, None, True)] * 3
     assert db.execute(of_subject, ("customer-8",)).fetchall() == [({"name": "Ford"}, "hello Ford", False)]
-    letters = await _swept(chores.settings)
+    letters = await _swept(handlers.settings)
     [(other,)] = db.execute("select id from posthouse.jobs where subject = 'customer-8'").fetchall()
     assert [file.parent.name for file in letters] == [str(other)]
 
 
-async def test_an_erasure_is_on_record(chores, db):
-    await _filled(chores)
-    await chores.client.erase("customer-7", actor="ada")
+async def test_an_erasure_is_on_record(handlers, db):
+    await _filled(handlers)
+    await handlers.client.erase("customer-7", actor="ada")
     [(actor, tenant, target, after)] = db.execute(
         "select actor, tenant_id, target, after from posthouse.audit where action = 'subject.erase'"
     ).fetchall()
@@ -115,11 +115,11 @@ async def test_an_erasure_is_on_record(chores, db):
     assert (after["state"], after["jobs"]) == ("erased", 3)
 
 
-async def test_queued_jobs_are_canceled_and_erased_at_once(chores, db):
-    now = await chores.greet.using(subject="customer-7").enqueue(name=CANARY)
-    later = await chores.greet.using(subject="customer-7", delay="1h").enqueue(name=CANARY)
-    other = await chores.greet.using(subject="customer-8").enqueue(name="Ford")
-    erasure = await chores.client.erase("customer-7")
+async def test_queued_jobs_are_canceled_and_erased_at_once(handlers, db):
+    now = await handlers.greet.using(subject="customer-7").enqueue(name=CANARY)
+    later = await handlers.greet.using(subject="customer-7", delay="1h").enqueue(name=CANARY)
+    other = await handlers.greet.using(subject="customer-8").enqueue(name="Ford")
+    erasure = await handlers.client.erase("customer-7")
     assert (erasure.state, erasure.jobs) == ("erased", 2)
     assert [job_status(db, handle.id) for handle in (now, later, other)] == ["canceled", "canceled", "queued"]
     assert tables_with(db, CANARY) == set()
@@ -180,53 +180,53 @@ async def test_more_jobs_than_one_step_takes_are_erased_by_the_keeper(app, db):
     assert tables_with(db, CANARY) == set()
 
 
-async def test_an_erased_job_is_not_retried(chores, db):
-    await _filled(chores)
-    await chores.client.erase("customer-7")
+async def test_an_erased_job_is_not_retried(handlers, db):
+    await _filled(handlers)
+    await handlers.client.erase("customer-7")
     (failed,) = db.execute("select id from posthouse.jobs where status = 'dead_letter'").fetchone()
-    async with await psycopg.AsyncConnection.connect(chores.settings.database_url) as connection:
+    async with await psycopg.AsyncConnection.connect(handlers.settings.database_url) as connection:
         with pytest.raises(IllegalTransition, match="payload was erased"):
             await retry_job(connection, failed, actor="ada")
 
 
-async def test_a_request_after_the_erasure_runs_anew(chores, db):
-    asked = chores.greet.using(
+async def test_a_request_after_the_erasure_runs_anew(handlers, db):
+    asked = handlers.greet.using(
         subject="customer-7", dedupe_key="greeting", dedupe_window="1h", on_duplicate="reuse"
     )
     await asked.enqueue(name=CANARY)
-    await testing.drain(chores)
-    await chores.client.erase("customer-7")
+    await testing.drain(handlers)
+    await handlers.client.erase("customer-7")
     again = await asked.enqueue(name="Trillian")
-    await testing.drain(chores)
+    await testing.drain(handlers)
     assert await again.wait("60s") == "hello Trillian"
 
 
-async def test_a_tenant_erases_only_its_own_subjects(chores, db):
+async def test_a_tenant_erases_only_its_own_subjects(handlers, db):
     for tenant in ("acme", "globex"):
-        await chores.greet.using(subject="customer-7", tenant=tenant).enqueue(name=CANARY)
-    await chores.client.erase("customer-7", tenant="acme")
+        await handlers.greet.using(subject="customer-7", tenant=tenant).enqueue(name=CANARY)
+    await handlers.client.erase("customer-7", tenant="acme")
     found = db.execute("select tenant_id, status from posthouse.jobs order by tenant_id").fetchall()
     assert found == [("acme", "canceled"), ("globex", "queued")]
 
 
-async def test_an_erasure_of_a_transaction_that_is_rolled_back_changes_nothing(chores, db):
-    handle = await chores.greet.using(subject="customer-7").enqueue(name=CANARY)
-    with SyncClient(settings=chores.settings) as client, db.transaction(force_rollback=True):
+async def test_an_erasure_of_a_transaction_that_is_rolled_back_changes_nothing(handlers, db):
+    handle = await handlers.greet.using(subject="customer-7").enqueue(name=CANARY)
+    with SyncClient(settings=handlers.settings) as client, db.transaction(force_rollback=True):
         assert client.erase("customer-7", connection=db).jobs == 1
     assert job_status(db, handle.id) == "queued"
 
 
-def test_the_sync_client_erases_too(chores, db):
-    with SyncClient(settings=chores.settings) as client:
+def test_the_sync_client_erases_too(handlers, db):
+    with SyncClient(settings=handlers.settings) as client:
         client.enqueue("greet", {"name": CANARY}, subject="customer-7")
         assert client.erase("customer-7").state == "erased"
         with pytest.raises(InvalidRequest, match="subject"):
             client.erase("")
 
 
-async def test_artifacts_can_be_kept_for_a_shorter_time_than_their_jobs(chores, db):
-    await _filled(chores)
-    shown = chores.settings
+async def test_artifacts_can_be_kept_for_a_shorter_time_than_their_jobs(handlers, db):
+    await _filled(handlers)
+    shown = handlers.settings
     db.execute(
         "update posthouse.history set finished_at = finished_at - interval '3 days'"
         " where subject = 'customer-7'"

@@ -60,7 +60,7 @@ def shop_routers(tmp_path):
 
 
 @pytest.fixture
-async def visitor(database, shop_routers):
+async def app_client(database, shop_routers):
     api = create_app(Settings(database_url=database), shop_routers)
     async with (
         api.router.lifespan_context(api),
@@ -69,8 +69,8 @@ async def visitor(database, shop_routers):
         yield client
 
 
-async def test_a_page_has_the_policy_of_the_console_and_may_play_media(visitor):
-    page, console = await visitor.get("/apps/shop/any/path"), await visitor.get("/console/")
+async def test_a_page_has_the_policy_of_the_console_and_may_play_media(app_client):
+    page, console = await app_client.get("/apps/shop/any/path"), await app_client.get("/console/")
     assert "The &lt;shop&gt;" in page.text
     policy, other = (
         re.sub(r"nonce-[\w-]+", "nonce", answer.headers["content-security-policy"])
@@ -81,8 +81,8 @@ async def test_a_page_has_the_policy_of_the_console_and_may_play_media(visitor):
     assert page.headers["referrer-policy"] == "same-origin"
 
 
-async def test_every_file_that_a_page_names_exists(visitor):
-    page = (await visitor.get("/apps/shop/")).text
+async def test_every_file_that_a_page_names_exists(app_client):
+    page = (await app_client.get("/apps/shop/")).text
     imports = json.loads(re.search(r'<script type="importmap".*?>(.*?)</script>', page, re.DOTALL)[1])[
         "imports"
     ]
@@ -90,39 +90,39 @@ async def test_every_file_that_a_page_names_exists(visitor):
     assert {"preact", "htm", "loud", "posthouse/", "posthouse/app.js"} <= set(imports)
     assert any(path.endswith("css/shop.css") for path in named)
     for path in named:
-        found = await visitor.get(f"{path}preact.js" if path.endswith("/") else path)
+        found = await app_client.get(f"{path}preact.js" if path.endswith("/") else path)
         assert found.status_code == 200, path
         assert "immutable" in found.headers["cache-control"]
 
 
-async def test_only_files_of_the_folder_are_served(visitor, tmp_path):
+async def test_only_files_of_the_folder_are_served(app_client, tmp_path):
     (tmp_path / "secret.js").write_text("not yours")
-    version = re.search(r"/apps/shop/assets/(\w+)/", (await visitor.get("/apps/shop/")).text)[1]
+    version = re.search(r"/apps/shop/assets/(\w+)/", (await app_client.get("/apps/shop/")).text)[1]
     for path in ("../secret.js", "%2e%2e/secret.js", "none.js"):
-        assert (await visitor.get(f"/apps/shop/assets/{version}/{path}")).status_code in {404, 200}
-        assert "not yours" not in (await visitor.get(f"/apps/shop/assets/{version}/{path}")).text
+        assert (await app_client.get(f"/apps/shop/assets/{version}/{path}")).status_code in {404, 200}
+        assert "not yours" not in (await app_client.get(f"/apps/shop/assets/{version}/{path}")).text
 
 
-async def test_the_address_without_a_slash_leads_to_the_page(visitor):
-    answer = await visitor.get("/apps/shop")
+async def test_the_address_without_a_slash_leads_to_the_page(app_client):
+    answer = await app_client.get("/apps/shop")
     assert (answer.status_code, answer.headers["location"]) == (307, "/apps/shop/")
 
 
-async def test_the_address_without_a_slash_keeps_its_query(visitor):
-    answer = await visitor.get("/apps/shop?q=rye")
+async def test_the_address_without_a_slash_keeps_its_query(app_client):
+    answer = await app_client.get("/apps/shop?q=rye")
     assert answer.headers["location"].endswith("/apps/shop/?q=rye")
 
 
-async def test_the_console_names_the_pages_of_applications(visitor):
-    page = (await visitor.get("/console/")).text
+async def test_the_console_names_the_pages_of_applications(app_client):
+    page = (await app_client.get("/console/")).text
     assert "&quot;/apps/shop/&quot;" in page
 
 
-async def test_the_data_of_a_page_need_a_login(visitor, database):
-    assert (await visitor.get("/shop/orders")).status_code == 401
+async def test_the_data_of_a_page_need_a_login(app_client, database):
+    assert (await app_client.get("/shop/orders")).status_code == 401
     key = await key_for(database, "tenant-viewer", "acme")
-    assert (await visitor.post("/api/v1/session", json={"credential": key})).status_code == 201
-    assert (await visitor.get("/shop/orders")).json() == ["bread"]
+    assert (await app_client.post("/api/v1/session", json={"credential": key})).status_code == 201
+    assert (await app_client.get("/shop/orders")).json() == ["bread"]
 
 
 def test_other_routes_still_need_a_permission(shop_routers, database):

@@ -37,7 +37,7 @@ async def film(path: str, request: Request, access: Reader, save: str | None = N
 
 
 @pytest.fixture
-async def cinema(database, tmp_path):
+async def video_server(database, tmp_path):
     api = create_app(Settings(database_url=database), [router])
     roots["folder"] = tmp_path
     (tmp_path / "films").mkdir()
@@ -58,8 +58,8 @@ def at(request):
     return request.param
 
 
-async def test_a_file_is_sent_as_a_whole(cinema, at):
-    answer = await cinema.get(f"{at}a.mp4")
+async def test_a_file_is_sent_as_a_whole(video_server, at):
+    answer = await video_server.get(f"{at}a.mp4")
     assert (answer.status_code, answer.content) == (200, CONTENT)
     assert answer.headers["accept-ranges"] == "bytes"
     assert answer.headers["content-type"] == "video/mp4"
@@ -77,9 +77,9 @@ async def test_a_file_is_sent_as_a_whole(cinema, at):
         ("bytes=-999999999", 0, SIZE),
     ],
 )
-async def test_a_range_is_sent(cinema, at, asked, start, end):
+async def test_a_range_is_sent(video_server, at, asked, start, end):
     for method in ("GET", "HEAD"):
-        answer = await cinema.request(method, f"{at}a.mp4", headers={"Range": asked})
+        answer = await video_server.request(method, f"{at}a.mp4", headers={"Range": asked})
         assert answer.status_code == 206
         assert answer.headers["content-range"] == f"bytes {start}-{end - 1}/{SIZE}"
         assert answer.headers["content-length"] == str(end - start)
@@ -87,48 +87,48 @@ async def test_a_range_is_sent(cinema, at, asked, start, end):
 
 
 @pytest.mark.parametrize("asked", [f"bytes={SIZE}-", "bytes=7-3", "bytes=-0"])
-async def test_a_range_that_does_not_exist_is_refused_with_the_size(cinema, at, asked):
-    answer = await cinema.get(f"{at}a.mp4", headers={"Range": asked})
+async def test_a_range_that_does_not_exist_is_refused_with_the_size(video_server, at, asked):
+    answer = await video_server.get(f"{at}a.mp4", headers={"Range": asked})
     assert (answer.status_code, answer.headers["content-range"]) == (416, f"bytes */{SIZE}")
 
 
-async def test_other_range_headers_are_ignored(cinema, at):
+async def test_other_range_headers_are_ignored(video_server, at):
     for asked in ("bytes=0-1,4-5", "pages=1-2"):
-        answer = await cinema.get(f"{at}a.mp4", headers={"Range": asked})
+        answer = await video_server.get(f"{at}a.mp4", headers={"Range": asked})
         assert (answer.status_code, answer.content) == (200, CONTENT)
 
 
-async def test_head_states_the_size(cinema, at):
-    answer = await cinema.head(f"{at}a.mp4")
+async def test_head_states_the_size(video_server, at):
+    answer = await video_server.head(f"{at}a.mp4")
     assert (answer.status_code, answer.headers["content-length"], answer.content) == (200, str(SIZE), b"")
 
 
-async def test_an_empty_file_is_sent(cinema, at):
-    answer = await cinema.get(f"{at}empty.mp4")
+async def test_an_empty_file_is_sent(video_server, at):
+    answer = await video_server.get(f"{at}empty.mp4")
     assert (answer.status_code, answer.content) == (200, b"")
 
 
-async def test_a_browser_that_has_the_file_gets_no_second_copy(cinema, at):
-    etag = (await cinema.get(f"{at}a.mp4")).headers["etag"]
-    answer = await cinema.get(f"{at}a.mp4", headers={"If-None-Match": etag})
+async def test_a_browser_that_has_the_file_gets_no_second_copy(video_server, at):
+    etag = (await video_server.get(f"{at}a.mp4")).headers["etag"]
+    answer = await video_server.get(f"{at}a.mp4", headers={"If-None-Match": etag})
     assert (answer.status_code, answer.content) == (304, b"")
 
 
-async def test_a_download_of_a_replaced_file_starts_again(cinema, at):
-    etag = (await cinema.get(f"{at}a.mp4")).headers["etag"]
+async def test_a_download_of_a_replaced_file_starts_again(video_server, at):
+    etag = (await video_server.get(f"{at}a.mp4")).headers["etag"]
     part = {"Range": "bytes=10-"}
-    assert (await cinema.get(f"{at}a.mp4", headers={**part, "If-Range": etag})).status_code == 206
-    answer = await cinema.get(f"{at}a.mp4", headers={**part, "If-Range": '"of an older file"'})
+    assert (await video_server.get(f"{at}a.mp4", headers={**part, "If-Range": etag})).status_code == 206
+    answer = await video_server.get(f"{at}a.mp4", headers={**part, "If-Range": '"of an older file"'})
     assert (answer.status_code, answer.content) == (200, CONTENT)
 
 
-async def test_an_attachment_is_saved_under_its_name(cinema, at):
-    answer = await cinema.get(f"{at}a.mp4", params={"save": "my film/1.mp4"})
+async def test_an_attachment_is_saved_under_its_name(video_server, at):
+    answer = await video_server.get(f"{at}a.mp4", params={"save": "my film/1.mp4"})
     assert answer.headers["content-disposition"] == "attachment; filename*=UTF-8''my%20film%2F1.mp4"
 
 
 @pytest.mark.parametrize("name", ["missing.mp4", "%2e%2e/films/../../outside"])
-async def test_a_missing_file_is_reported_without_its_place(cinema, at, name, tmp_path):
-    answer = await cinema.get(f"{at}{name}")
+async def test_a_missing_file_is_reported_without_its_place(video_server, at, name, tmp_path):
+    answer = await video_server.get(f"{at}{name}")
     assert answer.status_code == 404
     assert str(tmp_path) not in answer.text

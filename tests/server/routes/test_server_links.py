@@ -35,7 +35,7 @@ async def watch(
 
 
 @pytest.fixture
-async def open_cinema(database, settings):
+async def video_server(database, settings):
     api = create_app(replace(settings, database_url=database), [router])
     async with (
         api.router.lifespan_context(api),
@@ -45,16 +45,16 @@ async def open_cinema(database, settings):
         yield client, {"Authorization": f"Bearer {key}"}
 
 
-async def test_a_link_opens_its_film_and_no_other(open_cinema):
-    client, key = open_cinema
+async def test_a_link_opens_its_film_and_no_other(video_server):
+    client, key = video_server
     link = (await client.post("/cinema/7/link?seconds=60", headers=key)).json()
     assert (await client.get(f"/cinema/{link}/7/segment_1.ts")).json() == "acme/7/segment_1.ts"
     assert (await client.get(f"/cinema/{link}/8/segment_1.ts")).status_code == 403
     assert (await client.get(f"/cinema/{link[:-2]}xx/7/a")).status_code == 403
 
 
-async def test_all_servers_of_an_installation_accept_a_link(open_cinema, database, settings):
-    client, key = open_cinema
+async def test_all_servers_of_an_installation_accept_a_link(video_server, database, settings):
+    client, key = video_server
     link = (await client.post("/cinema/7/link?seconds=60", headers=key)).json()
     other = create_app(replace(settings, database_url=database), [router])
     async with (
@@ -64,15 +64,15 @@ async def test_all_servers_of_an_installation_accept_a_link(open_cinema, databas
         assert (await client.get(f"/cinema/{link}/7/a")).json() == "acme/7/a"
 
 
-async def test_an_expired_link_is_refused(open_cinema):
-    client, key = open_cinema
+async def test_an_expired_link_is_refused(video_server):
+    client, key = video_server
     link = (await client.post("/cinema/7/link?seconds=0", headers=key)).json()
     answer = await client.get(f"/cinema/{link}/7/a")
     assert (answer.status_code, "expired" in answer.json()["detail"]) == (403, True)
 
 
-async def test_without_a_link_the_session_or_a_key_counts(open_cinema):
-    client, key = open_cinema
+async def test_without_a_link_the_session_or_a_key_counts(video_server):
+    client, key = video_server
     assert (await client.get("/cinema/session/7/a")).status_code == 401
     assert (await client.get("/cinema/session/7/a", headers=key)).json() == "acme/7/a"
     credential = key["Authorization"].removeprefix("Bearer ")

@@ -48,7 +48,7 @@ where schemaname = 'posthouse' and (relname like 'history%' or relname in ('read
 
 
 @pytest.fixture(scope="module")
-def full(server):
+def filled_server(server):
     with testing.database(server) as url, psycopg.connect(url, autocommit=True) as db:
         for day in range(DAYS + 1):
             db.execute(
@@ -69,7 +69,7 @@ async def look_at(db, tenant, line=None, budget=None, **chosen):
 
 
 @pytest.fixture(scope="module")
-def page(full):
+def page(filled_server):
     """Returns a page, and how many rows were read for it: for the second time, when plans are there.
 
     All tests share a connection: to warm up one of its own would take most of the time of each. Its counters
@@ -89,7 +89,7 @@ def page(full):
         return found.jobs, found.after, read
 
     with asyncio.Runner() as runner:
-        connection = runner.run(connect_async(full, "test"))
+        connection = runner.run(connect_async(filled_server, "test"))
         yield lambda tenant, **chosen: runner.run(look(connection, tenant, **chosen))
         runner.run(connection.close())
 
@@ -123,14 +123,14 @@ def test_what_is_hardly_there_is_looked_for_in_bounded_steps(page, tenant, chose
     assert (following is None) == (tenant == "small")
 
 
-def test_pages_that_look_in_steps_find_everything_once(full, page):
+def test_pages_that_look_in_steps_find_everything_once(filled_server, page):
     seen, after = [], None
     while True:
         found, after, _ = page("big", kind="rare", after=after, limit=20)
         seen += [job.id for job in found]
         if after is None:
             break
-    with psycopg.connect(full) as db:
+    with psycopg.connect(filled_server) as db:
         wanted = db.execute(
             "select id from posthouse.jobs where tenant_id = 'big' and kind = 'rare' order by id desc"
         ).fetchall()
@@ -175,7 +175,7 @@ def test_other_terms_are_looked_for_with_a_bounded_effort(page, tenant, line):
         assert following is not None
 
 
-def test_pages_by_a_filter_find_everything_once(full, page):
+def test_pages_by_a_filter_find_everything_once(filled_server, page):
     for tenant in ("big", None):
         seen, after, pages = [], None, 0
         while True:
@@ -186,7 +186,7 @@ def test_pages_by_a_filter_find_everything_once(full, page):
             pages += 1
             if after is None:
                 break
-        with psycopg.connect(full) as db:
+        with psycopg.connect(filled_server) as db:
             wanted = db.execute(
                 "select id from posthouse.jobs where kind = 'rare' and tenant_id = coalesce(%s, tenant_id) "
                 "order by id desc",
@@ -196,10 +196,10 @@ def test_pages_by_a_filter_find_everything_once(full, page):
         assert pages > len(seen) / 7
 
 
-def test_counts_do_not_go_through_history(full):
+def test_counts_do_not_go_through_history(filled_server):
     async def count(line):
         async with (
-            await connect_async(full, "test") as connection,
+            await connect_async(filled_server, "test") as connection,
             tenant_transaction(connection, None, seconds=60) as db,
         ):
             found = await insights.count_found(db, parse_filter(line))

@@ -53,7 +53,7 @@ def acme(enter, tenant):
 
 
 @pytest.fixture
-def boss(enter):
+def admin_client(enter):
     return enter("super-admin")
 
 
@@ -455,33 +455,33 @@ def test_an_event_makes_a_job_and_can_be_replayed(running_server, acme, enter, t
     assert code(acme.post("/events", json={"event_name": "no good"})) == (422, "invalid_request")
 
 
-def test_definitions_are_the_operators_and_tenants_see_how_to_enqueue(boss, acme):
+def test_definitions_are_the_operators_and_tenants_see_how_to_enqueue(admin_client, acme):
     new = {
         "key": "sync-folder", "description": "Sync", "timeout_seconds": 60, "max_attempts": 2,
         "arg_schema": {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
         "command": {"argv": ["true", "{{payload.path}}"], "env": {"A": "1"}},
     }  # fmt: skip
-    made = boss.post("/admin/jobs/definitions", json=new)
+    made = admin_client.post("/admin/jobs/definitions", json=new)
     assert made.status_code == 201, made.text
     assert code(acme.post("/admin/jobs/definitions", json=new)) == (403, "forbidden")
     seen = acme.get("/definitions/sync-folder").json()
     assert (seen["arg_schema"], seen["max_attempts"]) == (new["arg_schema"], 2)
     assert "command" not in seen
     assert code(acme.post("/jobs", json={"definition_key": "sync-folder"})) == (422, "invalid_payload")
-    shown = boss.get("/admin/jobs/definitions/sync-folder")
+    shown = admin_client.get("/admin/jobs/definitions/sync-folder")
     tag = {"If-Match": shown.headers["etag"]}
-    changed = boss.patch("/admin/jobs/definitions/sync-folder", json={"max_attempts": 5}, headers=tag)
+    changed = admin_client.patch("/admin/jobs/definitions/sync-folder", json={"max_attempts": 5}, headers=tag)
     assert changed.json()["max_attempts"] == 5
     assert changed.json()["code_defaults"]["max_attempts"] == 3
-    again = boss.patch("/admin/jobs/definitions/sync-folder", json={"max_attempts": 6}, headers=tag)
+    again = admin_client.patch("/admin/jobs/definitions/sync-folder", json={"max_attempts": 6}, headers=tag)
     assert code(again) == (412, "edit_conflict")
-    cleared = boss.patch("/admin/jobs/definitions/sync-folder", json={"clear": ["max_attempts"]})
+    cleared = admin_client.patch("/admin/jobs/definitions/sync-folder", json={"clear": ["max_attempts"]})
     assert cleared.json()["max_attempts"] == 3
     assert "max_attempts" not in cleared.json()["code_defaults"]
-    keys = [item["key"] for item in boss.get("/admin/jobs/definitions").json()["items"]]
+    keys = [item["key"] for item in admin_client.get("/admin/jobs/definitions").json()["items"]]
     assert "sync-folder" in keys
-    assert boss.delete("/admin/jobs/definitions/sync-folder").status_code == 204
-    assert code(boss.get("/admin/jobs/definitions/sync-folder")) == (404, "definition_not_found")
+    assert admin_client.delete("/admin/jobs/definitions/sync-folder").status_code == 204
+    assert code(admin_client.get("/admin/jobs/definitions/sync-folder")) == (404, "definition_not_found")
 
 
 def register(db, queue="default"):
@@ -495,73 +495,77 @@ def register(db, queue="default"):
     return worker
 
 
-def test_operators_steer_workers_and_tenants_see_little_of_them(boss, acme, db):
+def test_operators_steer_workers_and_tenants_see_little_of_them(admin_client, acme, db):
     worker = str(register(db))
-    assert worker in [item["id"] for item in boss.get("/admin/workers").json()]
-    assert boss.post(f"/admin/workers/{worker}/disable").json() == {"changed": True}
-    assert boss.post(f"/admin/workers/{worker}/disable").json() == {"changed": False}
+    assert worker in [item["id"] for item in admin_client.get("/admin/workers").json()]
+    assert admin_client.post(f"/admin/workers/{worker}/disable").json() == {"changed": True}
+    assert admin_client.post(f"/admin/workers/{worker}/disable").json() == {"changed": False}
     (seen,) = [item for item in acme.get("/workers").json() if item["id"] == worker]
     assert (seen["status"], seen["queues"], seen["running"]) == ("disabled", ["default"], 0)
     assert "secret-host" not in acme.get("/workers").text
-    assert boss.post(f"/admin/workers/{worker}/enable").json() == {"changed": True}
-    assert boss.post(f"/admin/workers/{worker}/drain").json() == {"changed": True}
-    assert boss.get("/admin/workers/changes").status_code == 200
-    assert code(boss.post(f"/admin/workers/{uuid4()}/drain")) == (404, "worker_not_found")
+    assert admin_client.post(f"/admin/workers/{worker}/enable").json() == {"changed": True}
+    assert admin_client.post(f"/admin/workers/{worker}/drain").json() == {"changed": True}
+    assert admin_client.get("/admin/workers/changes").status_code == 200
+    assert code(admin_client.post(f"/admin/workers/{uuid4()}/drain")) == (404, "worker_not_found")
     assert code(acme.get("/admin/workers")) == (403, "forbidden")
-    assert boss.get("/admin/workers?jobs=200").status_code == 200
-    assert code(boss.get("/admin/workers?jobs=201")) == (422, "invalid_request")
+    assert admin_client.get("/admin/workers?jobs=200").status_code == 200
+    assert code(admin_client.get("/admin/workers?jobs=201")) == (422, "invalid_request")
 
 
-def test_names_with_a_slash_are_reached_like_others(boss, acme):
-    made = boss.post("/admin/jobs/definitions", json={"key": "photos/sync", "command": {"argv": ["true"]}})
+def test_names_with_a_slash_are_reached_like_others(admin_client, acme):
+    made = admin_client.post(
+        "/admin/jobs/definitions", json={"key": "photos/sync", "command": {"argv": ["true"]}}
+    )
     assert made.status_code == 201, made.text
     url = "/admin/jobs/definitions/photos%2Fsync"
-    assert boss.get(url).json()["key"] == "photos/sync"
-    assert boss.patch(url, json={"max_attempts": 5}).json()["max_attempts"] == 5
+    assert admin_client.get(url).json()["key"] == "photos/sync"
+    assert admin_client.patch(url, json={"max_attempts": 5}).json()["max_attempts"] == 5
     assert acme.get("/definitions/photos%2Fsync").json()["key"] == "photos/sync"
     assert acme.post("/definitions/photos%2Fsync/check", json={"payload": {}}).json()["valid"]
-    assert boss.delete(url).status_code == 204
+    assert admin_client.delete(url).status_code == 204
     enqueue(acme, queue="mail/out")
-    assert boss.post("/admin/queues/mail%2Fout/pause").json() == {"changed": True}
-    assert boss.post("/admin/queues/mail%2Fout/resume").json() == {"changed": True}
+    assert admin_client.post("/admin/queues/mail%2Fout/pause").json() == {"changed": True}
+    assert admin_client.post("/admin/queues/mail%2Fout/resume").json() == {"changed": True}
 
 
-def test_queues_show_a_tenant_its_own_and_are_paused_by_operators(boss, acme, enter):
+def test_queues_show_a_tenant_its_own_and_are_paused_by_operators(admin_client, acme, enter):
     enqueue(acme, queue="q-1")
     other = enter("tenant-admin", "other-tenant")
     enqueue(other, queue="q-1")
-    assert boss.post("/admin/queues/q-1/pause").json() == {"changed": True}
+    assert admin_client.post("/admin/queues/q-1/pause").json() == {"changed": True}
     (mine,) = [item for item in acme.get("/queues").json() if item["name"] == "q-1"]
     assert (mine["ready"], mine["paused_by"]) == (1, None)
     assert mine["paused_at"]
-    (whole,) = [item for item in boss.get("/queues").json() if item["name"] == "q-1"]
+    (whole,) = [item for item in admin_client.get("/queues").json() if item["name"] == "q-1"]
     assert whole["ready"] == 2
-    assert boss.post("/admin/queues/q-1/resume").json() == {"changed": True}
+    assert admin_client.post("/admin/queues/q-1/resume").json() == {"changed": True}
     assert code(acme.post("/admin/queues/q-1/pause")) == (403, "forbidden")
 
 
-def test_limits_are_put_seen_and_removed(boss):
+def test_limits_are_put_seen_and_removed(admin_client):
     fields = {"kinds": ["welcome"], "max_running": 5, "rate": 2.0}
-    put = boss.put("/admin/limits/mailer", json=fields)
+    put = admin_client.put("/admin/limits/mailer", json=fields)
     assert {name: put.json()[name] for name in fields} == fields
-    assert boss.put("/admin/limits/mailer", json={"rate": None}).json()["rate"] is None
-    assert "mailer" in [item["name"] for item in boss.get("/admin/limits").json()]
-    assert boss.get("/admin/limits/mailer").json()["limit"]["max_running"] == 5
-    assert boss.delete("/admin/limits/mailer").status_code == 204
-    assert code(boss.get("/admin/limits/mailer")) == (404, "limit_not_found")
+    assert admin_client.put("/admin/limits/mailer", json={"rate": None}).json()["rate"] is None
+    assert "mailer" in [item["name"] for item in admin_client.get("/admin/limits").json()]
+    assert admin_client.get("/admin/limits/mailer").json()["limit"]["max_running"] == 5
+    assert admin_client.delete("/admin/limits/mailer").status_code == 204
+    assert code(admin_client.get("/admin/limits/mailer")) == (404, "limit_not_found")
 
 
-def test_a_super_admin_sees_all_or_the_tenant_that_it_names(boss, acme, tenant):
+def test_a_super_admin_sees_all_or_the_tenant_that_it_names(admin_client, acme, tenant):
     mine = enqueue(acme)["id"]
-    assert mine in [item["id"] for item in boss.get("/jobs").json()["items"]]
-    assert [item["id"] for item in boss.get("/jobs", params={"tenant": tenant}).json()["items"]] == [mine]
-    assert code(boss.get(f"/jobs/{mine}", params={"tenant": "another"})) == (404, "job_not_found")
-    made = boss.post("/jobs", params={"tenant": tenant}, json={"definition_key": "sync"}).json()
+    assert mine in [item["id"] for item in admin_client.get("/jobs").json()["items"]]
+    assert [item["id"] for item in admin_client.get("/jobs", params={"tenant": tenant}).json()["items"]] == [
+        mine
+    ]
+    assert code(admin_client.get(f"/jobs/{mine}", params={"tenant": "another"})) == (404, "job_not_found")
+    made = admin_client.post("/jobs", params={"tenant": tenant}, json={"definition_key": "sync"}).json()
     assert made["tenant_id"] == tenant
     assert code(acme.get("/jobs", params={"tenant": "another"})) == (403, "forbidden")
 
 
-def test_the_audit_shows_a_tenant_what_was_done_to_its_own(boss, acme, enter):
+def test_the_audit_shows_a_tenant_what_was_done_to_its_own(admin_client, acme, enter):
     job = enqueue(acme)["id"]
     acme.post(f"/jobs/{job}/cancel")
     entries = acme.get("/admin/audit").json()["items"]
@@ -570,14 +574,14 @@ def test_the_audit_shows_a_tenant_what_was_done_to_its_own(boss, acme, enter):
     ]
     stranger = enter("tenant-admin", "a-stranger")
     assert job not in stranger.get("/admin/audit").text
-    assert job in boss.get("/admin/audit", params={"action": "job"}).text
+    assert job in admin_client.get("/admin/audit", params={"action": "job"}).text
 
 
-def test_operators_see_the_whole_and_tenants_do_not(boss, acme):
+def test_operators_see_the_whole_and_tenants_do_not(admin_client, acme):
     enqueue(acme)
-    whole = boss.get("/admin/overview").json()
+    whole = admin_client.get("/admin/overview").json()
     assert whole["jobs"]["counts"]["queued"] >= 1
-    assert {item["category"] for item in boss.get("/admin/retention").json()["tables"]} >= {"jobs"}
+    assert {item["category"] for item in admin_client.get("/admin/retention").json()["tables"]} >= {"jobs"}
     for path in ("/admin/overview", "/admin/retention", "/admin/limits"):
         assert code(acme.get(path)) == (403, "forbidden")
 
@@ -610,7 +614,7 @@ def test_failures_are_grouped_and_their_jobs_run_again(running_server, acme, ten
     assert code(acme.post("/jobs/bulk", json={"action": "retry", "filter": {"subject": "x"}}))[0] == 422
 
 
-def test_statistics_and_alerts_are_read(acme, boss):
+def test_statistics_and_alerts_are_read(acme, admin_client):
     assert acme.get("/stats", params={"by": ["queue", "kind"], "span_seconds": 7200}).status_code == 200
     assert acme.get("/alerts").json() == {"items": [], "next_cursor": None}
-    assert boss.get("/alerts", params={"within_seconds": 60}).status_code == 200
+    assert admin_client.get("/alerts", params={"within_seconds": 60}).status_code == 200

@@ -7,19 +7,19 @@ from uuid import uuid4
 import psycopg
 import pytest
 import pytest_asyncio
-from test_worker_api import Hand
+from test_worker_api import WorkerClient
 
 from posthouse import testing
-from support.remote import RemoteSite
+from support.remote import RemoteServer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def site(server, tmp_path_factory):
+async def remote_server(server, tmp_path_factory):
     with testing.database(server) as database:
-        async with RemoteSite.over(database, tmp_path_factory.mktemp("scope")) as site:
-            yield site
+        async with RemoteServer.over(database, tmp_path_factory.mktemp("scope")) as remote_server:
+            yield remote_server
 
 
 @pytest.fixture
@@ -28,21 +28,21 @@ def queue():
 
 
 @pytest.fixture
-def worker(site):
+def worker(remote_server):
     """Creates a worker with a key of its own; registers it unless told otherwise."""
 
     async def make(queue, *, registered=True, **scope):
-        hand = Hand(site, await site.key(**scope), str(uuid4()))
+        worker_client = WorkerClient(remote_server, await remote_server.key(**scope), str(uuid4()))
         if registered:
-            await register(hand, queue)
-        return hand
+            await register(worker_client, queue)
+        return worker_client
 
     return make
 
 
-async def register(hand, queue, status=201, **announced):
-    return await hand.post(
-        "register", status, worker_id=hand.id, name="w", queues=[queue], kinds=["chop"], **announced
+async def register(worker_client, queue, status=201, **announced):
+    return await worker_client.post(
+        "register", status, worker_id=worker_client.id, name="w", queues=[queue], kinds=["chop"], **announced
     )
 
 
@@ -50,8 +50,10 @@ def definition(kind, queue, **fields):
     return {"key": kind, "queue": queue, **fields}
 
 
-def stored(site, table, name, column="key"):
-    return site.db.execute(f"select * from posthouse.{table} where {column} = %s", (name,)).fetchone()
+def stored(remote_server, table, name, column="key"):
+    return remote_server.db.execute(
+        f"select * from posthouse.{table} where {column} = %s", (name,)
+    ).fetchone()
 
 
 COMMAND = {"argv": ["/bin/sh", "-c", "id"]}
@@ -62,23 +64,27 @@ COMMAND = {"argv": ["/bin/sh", "-c", "id"]}
     "fields", [{"runner": "command", "command": COMMAND}, {"command": COMMAND}, {"runner": "command"}],
     ids=["runner and command", "command", "runner"],
 )  # fmt: skip
-async def test_no_key_announces_a_command(site, worker, queue, scope, fields):
-    hand = await worker(queue, registered=False, **({"queues": [queue]} if scope else {}))
-    answer = await register(hand, queue, 422, definitions=[definition(f"{queue}.run", queue, **fields)])
-    assert answer["code"] == "invalid_definition"
-    assert stored(site, "definitions", f"{queue}.run") is None
-
-
-async def test_a_handler_does_not_become_a_command(site, worker, queue):
-    hand = await worker(queue, registered=False)
-    await register(hand, queue, definitions=[definition(queue, queue)])
-    await register(
-        hand, queue, 422, definitions=[definition(queue, queue, runner="command", command=COMMAND)]
+async def test_no_key_announces_a_command(remote_server, worker, queue, scope, fields):
+    worker_client = await worker(queue, registered=False, **({"queues": [queue]} if scope else {}))
+    answer = await register(
+        worker_client, queue, 422, definitions=[definition(f"{queue}.run", queue, **fields)]
     )
-    runner = site.db.execute("select runner from posthouse.definitions where key = %s", (queue,)).fetchone()
+    assert answer["code"] == "invalid_definition"
+    assert stored(remote_server, "definitions", f"{queue}.run") is None
+
+
+async def test_a_handler_does_not_become_a_command(remote_server, worker, queue):
+    worker_client = await worker(queue, registered=False)
+    await register(worker_client, queue, definitions=[definition(queue, queue)])
+    await register(
+        worker_client, queue, 422, definitions=[definition(queue, queue, runner="command", command=COMMAND)]
+    )
+    runner = remote_server.db.execute(
+        "select runner from posthouse.definitions where key = %s", (queue,)
+    ).fetchone()
     assert runner == ("handler",)
     with pytest.raises(psycopg.errors.CheckViolation):
-        site.db.execute(
+        remote_server.db.execute(
             "update posthouse.definitions set runner = 'command', command = '{}' where key = %s", (queue,)
         )
 
@@ -86,29 +92,31 @@ async def test_a_handler_does_not_become_a_command(site, worker, queue):
 @pytest.mark.parametrize(
     "fields", [{"schema": {"type": 7}}, {"retry": {"ladder": "x"}}, {"max_attempts": 0}, {"made_up": 1}]
 )
-async def test_announced_definitions_are_checked_like_those_of_operators(site, worker, queue, fields):
-    hand = await worker(queue, registered=False)
-    answer = await register(hand, queue, 422, definitions=[definition(queue, queue, **fields)])
+async def test_announced_definitions_are_checked_like_those_of_operators(
+    remote_server, worker, queue, fields
+):
+    worker_client = await worker(queue, registered=False)
+    answer = await register(worker_client, queue, 422, definitions=[definition(queue, queue, **fields)])
     assert answer["code"] == "invalid_definition"
-    assert stored(site, "definitions", queue) is None
+    assert stored(remote_server, "definitions", queue) is None
 
 
-async def test_announcing_is_a_permission_of_the_key(site, worker, queue):
-    hand = await worker(queue, registered=False, may_announce=False)
+async def test_announcing_is_a_permission_of_the_key(remote_server, worker, queue):
+    worker_client = await worker(queue, registered=False, may_announce=False)
     answer = await register(
-        hand, queue, definitions=[definition(queue, queue)],
+        worker_client, queue, definitions=[definition(queue, queue)],
         limits=[{"name": queue, "kinds": [queue], "max_running": 0}],
     )  # fmt: skip
     assert answer["announced"] == []
     assert "may not announce" in answer["left_out"][queue]
-    assert stored(site, "definitions", queue) is None
-    assert stored(site, "limits", queue, "name") is None
+    assert stored(remote_server, "definitions", queue) is None
+    assert stored(remote_server, "limits", queue, "name") is None
 
 
-async def test_a_scoped_key_announces_kinds_of_its_own_queues_only(site, worker, queue):
+async def test_a_scoped_key_announces_kinds_of_its_own_queues_only(remote_server, worker, queue):
     trusted = await worker(queue, registered=False)
     await register(trusted, queue, definitions=[definition(f"{queue}.theirs", "billing")])
-    hand = await worker(queue, registered=False, queues=[queue])
+    worker_client = await worker(queue, registered=False, queues=[queue])
     announced = [
         definition(f"{queue}.own", queue),
         definition(f"{queue}.elsewhere", "billing"),
@@ -116,7 +124,7 @@ async def test_a_scoped_key_announces_kinds_of_its_own_queues_only(site, worker,
         definition(f"{queue}.leaky", queue, followup_queues=["billing"]),
         definition("posthouse.webhook", queue),
     ]
-    answer = await register(hand, queue, definitions=announced)
+    answer = await register(worker_client, queue, definitions=announced)
     assert answer["announced"] == [f"{queue}.own"]
     assert answer["left_out"].keys() == {item["key"] for item in announced[1:]}
 
@@ -128,32 +136,34 @@ def schedule(kind, name, **fields):
     }  # fmt: skip
 
 
-def triggers(site, kind):
-    return site.db.execute(
+def triggers(remote_server, kind):
+    return remote_server.db.execute(
         "select tenant_id, definition_key, created_by from posthouse.triggers where definition_key = %s",
         (kind,),
     ).fetchall()
 
 
-async def test_a_scoped_key_creates_and_removes_no_triggers(site, worker, queue):
+async def test_a_scoped_key_creates_and_removes_no_triggers(remote_server, worker, queue):
     trusted = await worker(queue, registered=False)
     kind = definition(queue, queue)
     await register(trusted, queue, definitions=[kind], triggers=[schedule(queue, f"{queue} schedule 1")])
-    before = triggers(site, queue)
+    before = triggers(remote_server, queue)
     assert [row[:2] for row in before] == [("acme", queue)]
-    hand = await worker(queue, registered=False, queues=[queue])
-    await register(hand, queue, definitions=[{**kind, "description": "new"}])
-    await register(hand, queue, definitions=[kind], triggers=[schedule(queue, "another")])
-    assert triggers(site, queue) == before
+    worker_client = await worker(queue, registered=False, queues=[queue])
+    await register(worker_client, queue, definitions=[{**kind, "description": "new"}])
+    await register(worker_client, queue, definitions=[kind], triggers=[schedule(queue, "another")])
+    assert triggers(remote_server, queue) == before
 
 
-async def test_triggers_name_the_key_that_announced_them(site, worker, queue):
-    hand = await worker(queue, registered=False)
+async def test_triggers_name_the_key_that_announced_them(remote_server, worker, queue):
+    worker_client = await worker(queue, registered=False)
     kind = definition(queue, queue)
-    await register(hand, queue, definitions=[kind], triggers=[schedule(queue, f"{queue} schedule 1")])
-    [(_, _, created_by)] = triggers(site, queue)
+    await register(
+        worker_client, queue, definitions=[kind], triggers=[schedule(queue, f"{queue} schedule 1")]
+    )
+    [(_, _, created_by)] = triggers(remote_server, queue)
     assert created_by.startswith("key:")
-    audited = site.db.execute(
+    audited = remote_server.db.execute(
         "select action, actor from posthouse.audit where target = %s or after ->> 'definition_key' = %s",
         (queue, queue),
     ).fetchall()
@@ -161,7 +171,7 @@ async def test_triggers_name_the_key_that_announced_them(site, worker, queue):
     assert {actor for _, actor in audited} == {created_by}
 
 
-async def test_a_trigger_of_another_kind_is_not_redirected(site, worker, queue):
+async def test_a_trigger_of_another_kind_is_not_redirected(remote_server, worker, queue):
     theirs, own = f"{queue}.theirs", f"{queue}.own"
     one, other = await worker(queue, registered=False), await worker(queue, registered=False)
     name = f"{theirs} schedule 1"
@@ -170,7 +180,7 @@ async def test_a_trigger_of_another_kind_is_not_redirected(site, worker, queue):
         other, queue, 422, definitions=[definition(own, queue)], triggers=[schedule(own, name)]
     )
     assert answer["code"] == "invalid_trigger"
-    assert [row[1] for row in triggers(site, theirs)] == [theirs]
+    assert [row[1] for row in triggers(remote_server, theirs)] == [theirs]
 
 
 @pytest.mark.parametrize(
@@ -178,91 +188,91 @@ async def test_a_trigger_of_another_kind_is_not_redirected(site, worker, queue):
     [{"kinds": ["foreign"]}, {"queues": ["billing"]}, {"tenants": ["acme"]}, {}, {"kinds": []}],
     ids=["another kind", "a queue", "a tenant", "all jobs", "no kind"],
 )
-async def test_a_limit_applies_to_announced_kinds_only(site, worker, queue, selector):
-    hand = await worker(queue, registered=False, queues=[queue])
+async def test_a_limit_applies_to_announced_kinds_only(remote_server, worker, queue, selector):
+    worker_client = await worker(queue, registered=False, queues=[queue])
     limit = {"name": queue, "max_running": 0, **selector}
-    await register(hand, queue, definitions=[definition(queue, queue)], limits=[limit])
-    assert stored(site, "limits", queue, "name") is None
+    await register(worker_client, queue, definitions=[definition(queue, queue)], limits=[limit])
+    assert stored(remote_server, "limits", queue, "name") is None
 
 
-async def test_a_scoped_key_does_not_join_a_limit_of_other_kinds(site, worker, queue):
+async def test_a_scoped_key_does_not_join_a_limit_of_other_kinds(remote_server, worker, queue):
     trusted = await worker(queue, registered=False)
     shared = {"name": queue, "kinds": [f"{queue}.theirs"], "max_running": 5}
     await register(trusted, queue, definitions=[definition(f"{queue}.theirs", "billing")], limits=[shared])
-    hand = await worker(queue, registered=False, queues=[queue])
+    worker_client = await worker(queue, registered=False, queues=[queue])
     joined = {"name": queue, "kinds": [queue], "max_running": 0}
-    await register(hand, queue, definitions=[definition(queue, queue)], limits=[joined])
-    row = site.db.execute(
+    await register(worker_client, queue, definitions=[definition(queue, queue)], limits=[joined])
+    row = remote_server.db.execute(
         "select kinds, max_running from posthouse.limits where name = %s", (queue,)
     ).fetchone()
     assert row == ([f"{queue}.theirs"], 5)
 
 
-async def test_limits_of_a_remote_worker_are_stored(site, worker, queue):
-    hand = await worker(queue, registered=False, queues=[queue])
+async def test_limits_of_a_remote_worker_are_stored(remote_server, worker, queue):
+    worker_client = await worker(queue, registered=False, queues=[queue])
     limit = {"name": queue, "kinds": [queue], "per": "all", "max_running": 2}
-    await register(hand, queue, definitions=[definition(queue, queue)], limits=[limit])
-    row = site.db.execute(
+    await register(worker_client, queue, definitions=[definition(queue, queue)], limits=[limit])
+    row = remote_server.db.execute(
         "select kinds, max_running, origin from posthouse.limits where name = %s", (queue,)
     ).fetchone()
     assert row == ([queue], 2, "code")
 
 
-async def followed(site, hand, queue, followup, *, many):
+async def followed(remote_server, worker_client, queue, followup, *, many):
     """Complete a job of tenant acme with one follow-up."""
-    job_id = await site.enqueue("chop", queue=queue, tenant="acme")
-    claim = await hand.claim(queue)
+    job_id = await remote_server.enqueue("chop", queue=queue, tenant="acme")
+    claim = await worker_client.claim(queue)
     done = {"token": claim["token"], "followups": [followup]}
     if many:
-        answer = await hand.batch("jobs/complete", {"id": str(job_id), **done})
+        answer = await worker_client.batch("jobs/complete", {"id": str(job_id), **done})
         return [item["detail"] for item in answer["rejected"]]
-    answer = await hand.http.post(f"jobs/{job_id}/complete", json=done)
+    answer = await worker_client.http.post(f"jobs/{job_id}/complete", json=done)
     return [] if answer.status_code == 200 else [answer.json()["detail"]]
 
 
 @pytest.mark.parametrize("many", [True, False])
-async def test_followups_of_a_scoped_key_take_the_tenant_of_their_parent(site, worker, queue, many):
-    hand = await worker(queue, queues=[queue])
+async def test_followups_of_a_scoped_key_take_the_tenant_of_their_parent(remote_server, worker, queue, many):
+    worker_client = await worker(queue, queues=[queue])
     followup = {"id": str(uuid4()), "kind": "next", "queue": queue, "tenant_id": "globex", "payload": {}}
-    assert await followed(site, hand, queue, followup, many=many) == []
-    assert site.row(followup["id"])["tenant_id"] == "acme"
+    assert await followed(remote_server, worker_client, queue, followup, many=many) == []
+    assert remote_server.row(followup["id"])["tenant_id"] == "acme"
 
 
 @pytest.mark.parametrize("many", [True, False])
-async def test_followups_stay_in_the_queues_of_the_key(site, worker, queue, many):
-    hand = await worker(queue, queues=[queue])
+async def test_followups_stay_in_the_queues_of_the_key(remote_server, worker, queue, many):
+    worker_client = await worker(queue, queues=[queue])
     for elsewhere in ({"queue": "billing"}, {}):
         followup = {"id": str(uuid4()), "kind": f"{queue}.next", "payload": {}, **elsewhere}
-        [detail] = await followed(site, hand, queue, followup, many=many)
+        [detail] = await followed(remote_server, worker_client, queue, followup, many=many)
         assert "followup_queues" in detail
-        assert site.row(followup["id"]) is None
+        assert remote_server.row(followup["id"]) is None
 
 
-async def test_a_definition_allows_followups_into_other_queues(site, worker, queue):
+async def test_a_definition_allows_followups_into_other_queues(remote_server, worker, queue):
     kind = f"{queue}.chop"
     trusted = await worker(queue, registered=False)
     await register(trusted, queue, definitions=[definition(kind, queue, followup_queues=["billing"])])
-    hand = await worker(queue, queues=[queue])
-    job_id = await site.enqueue(kind, queue=queue)
-    claim = await hand.claim(queue, kinds=[kind])
+    worker_client = await worker(queue, queues=[queue])
+    job_id = await remote_server.enqueue(kind, queue=queue)
+    claim = await worker_client.claim(queue, kinds=[kind])
     followup = {"id": str(uuid4()), "kind": "invoice", "queue": "billing", "payload": {}}
-    await hand.post(f"jobs/{job_id}/complete", token=claim["token"], followups=[followup])
-    assert site.row(followup["id"])["queue"] == "billing"
+    await worker_client.post(f"jobs/{job_id}/complete", token=claim["token"], followups=[followup])
+    assert remote_server.row(followup["id"])["queue"] == "billing"
 
 
-async def test_a_completion_that_is_repeated_after_it_landed_is_not_lost(site, worker, queue):
-    hand = await worker(queue, queues=[queue])
-    job_id = await site.enqueue("chop", queue=queue)
-    claim = await hand.claim(queue)
+async def test_a_completion_that_is_repeated_after_it_landed_is_not_lost(remote_server, worker, queue):
+    worker_client = await worker(queue, queues=[queue])
+    job_id = await remote_server.enqueue("chop", queue=queue)
+    claim = await worker_client.claim(queue)
     followup = {"id": str(uuid4()), "kind": "next", "queue": queue, "payload": {}}
     item = {"id": str(job_id), "token": claim["token"], "followups": [followup]}
     for _ in range(2):
-        assert await hand.batch("jobs/complete", item) == {"lost": [], "rejected": []}
+        assert await worker_client.batch("jobs/complete", item) == {"lost": [], "rejected": []}
 
 
-async def test_a_token_is_of_no_use_to_another_key(site, worker, queue):
+async def test_a_token_is_of_no_use_to_another_key(remote_server, worker, queue):
     one, other = await worker(queue), await worker(queue)
-    job_id = await site.enqueue("chop", queue=queue)
+    job_id = await remote_server.enqueue("chop", queue=queue)
     token = (await one.claim(queue))["token"]
     held = {"id": str(job_id), "token": token}
     await other.post(f"jobs/{job_id}/complete", 409, token=token)
@@ -271,9 +281,9 @@ async def test_a_token_is_of_no_use_to_another_key(site, worker, queue):
     assert (await other.batch("jobs/progress", {**held, "percent": 99}))["lost"] == [str(job_id)]
     assert (await other.batch("heartbeat", held))["lost"] == [str(job_id)]
     await other.post("jobs/log", 204, worker_id=other.id, lines=[{**held, "text": "forged"}])
-    row = site.row(job_id)
+    row = remote_server.row(job_id)
     assert (row["status"], row["progress_percent"]) == ("running", None)
-    assert site.db.execute(
+    assert remote_server.db.execute(
         "select count(*) from posthouse.log_lines where job_id = %s", (job_id,)
     ).fetchone() == (0,)
     await one.post(f"jobs/{job_id}/complete", token=token)

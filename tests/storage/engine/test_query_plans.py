@@ -60,7 +60,7 @@ insert into posthouse.job_dependencies (depends_on, job_id)
 
 
 @pytest.fixture(scope="module")
-def full(server):
+def filled_engine(server):
     """A database with many jobs in every place; each test adds its own few."""
     with testing.database(server) as url, psycopg.connect(url, autocommit=True) as connection:
         connection.execute(FILL)
@@ -92,146 +92,161 @@ def rows_read(engine):
     return {row.name: row.n for row in found}
 
 
-def test_the_row_counter_detects_a_full_table_scan(full):
+def test_the_row_counter_detects_a_full_table_scan(filled_engine):
     """Or none of the tests below could fail."""
     for table in BIG:
-        read, _ = scanned(full, lambda table=table: full.rows(f"select max(ctid) from posthouse.{table}"))
+        read, _ = scanned(
+            filled_engine, lambda table=table: filled_engine.rows(f"select max(ctid) from posthouse.{table}")
+        )
         assert list(read) == [table]
-    full.connection.execute("set enable_seqscan = off")
-    read, _ = scanned(full, lambda: full.rows("select max(kind) from posthouse.ready where lane > 0"))
-    full.connection.execute("reset enable_seqscan")
+    filled_engine.connection.execute("set enable_seqscan = off")
+    read, _ = scanned(
+        filled_engine, lambda: filled_engine.rows("select max(kind) from posthouse.ready where lane > 0")
+    )
+    filled_engine.connection.execute("reset enable_seqscan")
     assert list(read) == ["ready"]
 
 
-def test_a_claim_of_many_kinds_reads_the_heads_of_their_lanes(full):
+def test_a_claim_of_many_kinds_reads_the_heads_of_their_lanes(filled_engine):
     kinds = [f"k{n}" for n in range(20)]
-    read, jobs = scanned(full, lambda: full.claim(200, kinds=kinds))
+    read, jobs = scanned(filled_engine, lambda: filled_engine.claim(200, kinds=kinds))
     assert len(jobs) == 200
     assert read == {}
 
 
-def test_a_claim_behind_marks_reads_only_behind_them(full):
-    [job] = full.claim(1, kinds=["k1"])
-    read, jobs = scanned(full, lambda: full.claim(50, kinds=["k1"], lane_cursors={job.lane: job.position}))
+def test_a_claim_behind_marks_reads_only_behind_them(filled_engine):
+    [job] = filled_engine.claim(1, kinds=["k1"])
+    read, jobs = scanned(
+        filled_engine, lambda: filled_engine.claim(50, kinds=["k1"], lane_cursors={job.lane: job.position})
+    )
     assert len(jobs) == 50
     assert read == {}
 
 
-def test_a_claim_that_finds_nothing_reads_nothing(full):
-    assert scanned(full, lambda: full.claim(50, kinds=["unknown"])) == ({}, [])
+def test_a_claim_that_finds_nothing_reads_nothing(filled_engine):
+    assert scanned(filled_engine, lambda: filled_engine.claim(50, kinds=["unknown"])) == ({}, [])
 
 
-def test_a_batch_of_successes_reads_no_table_through(full):
-    jobs = full.claim(200, kinds=["k2"])
-    assert scanned(full, lambda: full.succeed(*jobs)) == ({}, [])
+def test_a_batch_of_successes_reads_no_table_through(filled_engine):
+    jobs = filled_engine.claim(200, kinds=["k2"])
+    assert scanned(filled_engine, lambda: filled_engine.succeed(*jobs)) == ({}, [])
 
 
-def test_mending_lanes_steps_from_head_to_head(full):
-    assert scanned(full, lambda: full.value("select posthouse.restore_missing_lanes()"))[0] == {}
+def test_mending_lanes_steps_from_head_to_head(filled_engine):
+    assert (
+        scanned(filled_engine, lambda: filled_engine.value("select posthouse.restore_missing_lanes()"))[0]
+        == {}
+    )
 
 
 @pytest.mark.parametrize("event", ["retry", "release", "fail", "exhaust", "cancel"])
-def test_every_other_outcome_reads_no_table_through(full, event):
-    jobs = full.claim(20, kinds=["k3"])
-    assert scanned(full, lambda: full.settle_many(jobs, event, "x", 0.0)) == ({}, [])
+def test_every_other_outcome_reads_no_table_through(filled_engine, event):
+    jobs = filled_engine.claim(20, kinds=["k3"])
+    assert scanned(filled_engine, lambda: filled_engine.settle_many(jobs, event, "x", 0.0)) == ({}, [])
 
 
-def test_a_report_that_lost_its_lease_reads_no_table_through(full):
-    job = full.claim_one(kinds=["k4"])
+def test_a_report_that_lost_its_lease_reads_no_table_through(filled_engine):
+    job = filled_engine.claim_one(kinds=["k4"])
     stale = job._replace(token=uuid4())
-    assert scanned(full, lambda: full.succeed(stale)) == ({}, [job.id])
-    assert scanned(full, lambda: full.settle(stale, "fail")) == ({}, [job.id])
+    assert scanned(filled_engine, lambda: filled_engine.succeed(stale)) == ({}, [job.id])
+    assert scanned(filled_engine, lambda: filled_engine.settle(stale, "fail")) == ({}, [job.id])
 
 
-def test_promotion_reads_what_is_due(full):
-    full.enqueue("k5", scheduled_for="2020-01-01T00:00:00Z", depends_on=[full.enqueue("k5")])
-    full.connection.execute(
+def test_promotion_reads_what_is_due(filled_engine):
+    filled_engine.enqueue(
+        "k5", scheduled_for="2020-01-01T00:00:00Z", depends_on=[filled_engine.enqueue("k5")]
+    )
+    filled_engine.connection.execute(
         "update posthouse.waiting set due_at = now() - interval '1 minute' "
         "where id in (select id from posthouse.waiting where blockers = 0 limit 50)"
     )
-    read, moved = scanned(full, full.promote)
+    read, moved = scanned(filled_engine, filled_engine.promote)
     assert moved == 50
     assert read == {}
-    assert scanned(full, lambda: full.value("select posthouse.next_due()"))[0] == {}
+    assert scanned(filled_engine, lambda: filled_engine.value("select posthouse.next_due()"))[0] == {}
 
 
-def test_the_sweep_of_edges_reads_the_young_ones(full):
-    cursor = full.value("select posthouse.recheck_dependencies()::text")
+def test_the_sweep_of_edges_reads_the_young_ones(filled_engine):
+    cursor = filled_engine.value("select posthouse.recheck_dependencies()::text")
 
     def moved_on():
         """Past the edges of the fill; other tests' transactions hold it back while they last."""
         nonlocal cursor
-        cursor = full.value("select posthouse.recheck_dependencies(%s::xid8[])::text", cursor)
-        return full.value("select max(xid) < (%s::xid8[])[1] from posthouse.job_dependencies", cursor)
+        cursor = filled_engine.value("select posthouse.recheck_dependencies(%s::xid8[])::text", cursor)
+        return filled_engine.value(
+            "select max(xid) < (%s::xid8[])[1] from posthouse.job_dependencies", cursor
+        )
 
     eventually_sync(moved_on)
     read, _ = scanned(
-        full, lambda: full.rows("select posthouse.recheck_dependencies(%s::xid8[])::text", cursor)
+        filled_engine,
+        lambda: filled_engine.rows("select posthouse.recheck_dependencies(%s::xid8[])::text", cursor),
     )
     assert read == {}
 
 
-def test_rescue_of_a_dead_workers_jobs_reads_only_what_runs(full):
-    worker = full.register(uuid4())
-    jobs = full.claim(100, kinds=["k6"], worker=worker)
-    full.connection.execute("select posthouse.sign_off(%s)", (worker,))
-    read, rescued = scanned(full, lambda: full.rescue([worker]))
+def test_rescue_of_a_dead_workers_jobs_reads_only_what_runs(filled_engine):
+    worker = filled_engine.register(uuid4())
+    jobs = filled_engine.claim(100, kinds=["k6"], worker=worker)
+    filled_engine.connection.execute("select posthouse.sign_off(%s)", (worker,))
+    read, rescued = scanned(filled_engine, lambda: filled_engine.rescue([worker]))
     assert set(rescued) == {job.id for job in jobs}
     assert read == {}
 
 
-def test_a_heartbeat_reads_only_what_it_renews(full):
-    jobs = full.claim(100, kinds=["k7"])
-    assert scanned(full, lambda: full.heartbeat(*jobs)) == ({}, {})
+def test_a_heartbeat_reads_only_what_it_renews(filled_engine):
+    jobs = filled_engine.claim(100, kinds=["k7"])
+    assert scanned(filled_engine, lambda: filled_engine.heartbeat(*jobs)) == ({}, {})
 
 
-def test_enqueue_with_every_option_reads_no_table_through(full):
-    first = full.enqueue("k8")
+def test_enqueue_with_every_option_reads_no_table_through(filled_engine):
+    first = filled_engine.enqueue("k8")
 
     def enqueue():
-        return full.enqueue_many(
+        return filled_engine.enqueue_many(
             {"kind": "k8"},
             {"kind": "k8", "dedupe_key": "key 77"},
             {"kind": "k8", "id": uuid4(), "verify": True, "dedupe_key": f"new {uuid4()}", "order_key": "o"},
             {"kind": "k8", "depends_on": [first], "payload": {"x": "y" * 5_000}},
         )
 
-    read, answers = scanned(full, enqueue)
+    read, answers = scanned(filled_engine, enqueue)
     assert [outcome for _, outcome in answers] == ["created", "existing", "created", "created"]
     assert read == {}
 
 
-def test_cancel_and_reopen_read_no_table_through(full):
-    queued = full.enqueue("k9", delay=60)
-    assert scanned(full, lambda: full.cancel(queued)) == ({}, "canceled")
-    assert scanned(full, lambda: full.reopen(queued)) == ({}, "queued")
+def test_cancel_and_reopen_read_no_table_through(filled_engine):
+    queued = filled_engine.enqueue("k9", delay=60)
+    assert scanned(filled_engine, lambda: filled_engine.cancel(queued)) == ({}, "canceled")
+    assert scanned(filled_engine, lambda: filled_engine.reopen(queued)) == ({}, "queued")
 
 
-def test_one_job_is_found_by_its_id_wherever_it_is(full):
+def test_one_job_is_found_by_its_id_wherever_it_is(filled_engine):
     for table in ("ready", "waiting", "history"):
-        job_id = full.value(f"select id from posthouse.{table} limit 1")
-        read, job = scanned(full, lambda job_id=job_id: full.job(job_id))
+        job_id = filled_engine.value(f"select id from posthouse.{table} limit 1")
+        read, job = scanned(filled_engine, lambda job_id=job_id: filled_engine.job(job_id))
         assert job.id == job_id
         assert read == {}
-    read, ending = scanned(full, lambda: full.rows(query("job_result"), job_id))
+    read, ending = scanned(filled_engine, lambda: filled_engine.rows(query("job_result"), job_id))
     assert ending[0].status == "succeeded"
     assert read == {}
 
 
-def test_attempts_of_one_job_are_found_by_its_id(full):
+def test_attempts_of_one_job_are_found_by_its_id(filled_engine):
     # One of the fill: jobs of other tests have several attempts, and "limit 1" returns any.
-    job_id = full.value(f"select {ids(4)} from (values (1)) as v (n)")
+    job_id = filled_engine.value(f"select {ids(4)} from (values (1)) as v (n)")
     read, attempts = scanned(
-        full, lambda: full.rows("select * from posthouse.attempts where job_id = %s", job_id)
+        filled_engine,
+        lambda: filled_engine.rows("select * from posthouse.attempts where job_id = %s", job_id),
     )
     assert len(attempts) == 1
     assert read == {}
 
 
-def test_the_unsuccessful_are_listed_without_reading_the_successful(full):
+def test_the_unsuccessful_are_listed_without_reading_the_successful(filled_engine):
     read, jobs = scanned(
-        full,
-        lambda: full.rows(
+        filled_engine,
+        lambda: filled_engine.rows(
             "select id from posthouse.history where tenant_id = 'default' and status = 'failed' "
             "order by finished_at desc limit 50"
         ),
@@ -264,24 +279,29 @@ def seen_by_small(engine, look):
 
 
 @pytest.mark.parametrize("chosen", LISTS.values(), ids=LISTS)
-def test_a_small_tenant_lists_its_jobs_without_reading_those_of_others(full, chosen):
+def test_a_small_tenant_lists_its_jobs_without_reading_those_of_others(filled_engine, chosen):
     wanted = JobFilter(tenant="small", **chosen)
-    read, page = scanned(full, lambda: seen_by_small(full, lambda db: insights.page_of_jobs(db, wanted)))
+    read, page = scanned(
+        filled_engine, lambda: seen_by_small(filled_engine, lambda db: insights.page_of_jobs(db, wanted))
+    )
     assert 0 < len(page.jobs) <= 20
     assert {job.tenant_id for job in page.jobs} == {"small"}
     assert read == {}
 
 
-def test_a_small_tenant_searches_its_jobs_without_reading_those_of_others(full):
+def test_a_small_tenant_searches_its_jobs_without_reading_those_of_others(filled_engine):
     wanted, within = parse_filter("-status:succeeded kind:k0"), JobFilter(tenant="small")
-    read, page = scanned(full, lambda: seen_by_small(full, lambda db: insights.find_jobs(db, wanted, within)))
+    read, page = scanned(
+        filled_engine, lambda: seen_by_small(filled_engine, lambda db: insights.find_jobs(db, wanted, within))
+    )
     assert len(page.jobs) == 10
     assert read == {}
 
 
-def test_a_small_tenants_jobs_are_counted_without_reading_those_of_others(full):
+def test_a_small_tenants_jobs_are_counted_without_reading_those_of_others(filled_engine):
     read, found = scanned(
-        full, lambda: seen_by_small(full, lambda db: insights.jobs_summary(db, tenant="small"))
+        filled_engine,
+        lambda: seen_by_small(filled_engine, lambda db: insights.jobs_summary(db, tenant="small")),
     )
     assert (found.counts.succeeded, found.counts.failed) == (10, 10)
     assert read == {}
@@ -298,7 +318,7 @@ delete from posthouse.running;
 
 
 @pytest.fixture
-def littered(own_engine):
+def bloated_engine(own_engine):
     """An old transaction blocks vacuum: running is full of dead rows, and its statistics say
     that it is empty.
     """
@@ -321,30 +341,34 @@ WORK_ON_LEASES = {
 
 
 @pytest.mark.parametrize("name", WORK_ON_LEASES)
-def test_under_a_pinned_horizon_only_what_is_held_is_read(littered, name):
-    jobs = littered.claim(20)
-    before = rows_read(littered)["running"]
-    WORK_ON_LEASES[name](littered, jobs)
-    assert rows_read(littered)["running"] - before < 1_000
+def test_under_a_pinned_horizon_only_what_is_held_is_read(bloated_engine, name):
+    jobs = bloated_engine.claim(20)
+    before = rows_read(bloated_engine)["running"]
+    WORK_ON_LEASES[name](bloated_engine, jobs)
+    assert rows_read(bloated_engine)["running"] - before < 1_000
 
 
-def test_looking_for_batches_reads_one_batch_of_each_kind(full):
+def test_looking_for_batches_reads_one_batch_of_each_kind(filled_engine):
     ask = "select * from posthouse.ready_batches(%s, '{default}', %s, %s)"
     kinds = [f"k{n}" for n in range(20)]
-    read, found = scanned(full, lambda: full.rows(ask, full.worker, kinds, [50] * 20))
+    read, found = scanned(
+        filled_engine, lambda: filled_engine.rows(ask, filled_engine.worker, kinds, [50] * 20)
+    )
     assert {row.jobs for row in found} == {50}
     assert read == {}
 
 
-def test_a_claim_of_a_whole_batch_reads_the_head_of_its_lane(full):
-    read, jobs = scanned(full, lambda: full.claim(50, kinds=["k4"], min_jobs=50))
+def test_a_claim_of_a_whole_batch_reads_the_head_of_its_lane(filled_engine):
+    read, jobs = scanned(filled_engine, lambda: filled_engine.claim(50, kinds=["k4"], min_jobs=50))
     assert len(jobs) == 50
     assert read == {}
 
 
-def test_an_erasure_reads_only_the_jobs_of_its_subject(full):
-    full.enqueue("k5", subject="customer-7")
-    full.enqueue("k5", subject="customer-7", scheduled_for="2100-01-01T00:00:00Z")
-    read, found = scanned(full, lambda: full.row("select * from posthouse.erase('customer-7')"))
+def test_an_erasure_reads_only_the_jobs_of_its_subject(filled_engine):
+    filled_engine.enqueue("k5", subject="customer-7")
+    filled_engine.enqueue("k5", subject="customer-7", scheduled_for="2100-01-01T00:00:00Z")
+    read, found = scanned(
+        filled_engine, lambda: filled_engine.row("select * from posthouse.erase('customer-7')")
+    )
     assert (found.state, found.jobs) == ("erased", 2)
     assert read == {}

@@ -18,7 +18,7 @@ CRASH_LIMIT = 3
 
 
 @dataclass
-class Modelled:
+class JobModel:
     """What the model knows of a job."""
 
     queue: str
@@ -45,7 +45,7 @@ class Jobs(RuleBasedStateMachine):
         self.connection = psycopg.connect(self.url, autocommit=True)
         reset_database(self.connection)
         self.engine = Engine(self.connection, self.url)
-        self.model: dict[UUID, Modelled] = {}
+        self.model: dict[UUID, JobModel] = {}
         self.now = 0.0
         self.paused: set[str] = set()
         self.limits: dict[str, int] = {}
@@ -67,7 +67,7 @@ class Jobs(RuleBasedStateMachine):
         job_id = self.engine.enqueue(
             queue=queue, tenant_id=tenant, limit_key=key, max_attempts=attempts, delay=delay
         )
-        self.model[job_id] = Modelled(queue, tenant, key, attempts, self.now + (delay or 0))
+        self.model[job_id] = JobModel(queue, tenant, key, attempts, self.now + (delay or 0))
         return job_id
 
     @rule(limit=st.integers(1, 5), queues=st.sets(st.sampled_from(QUEUES), min_size=1))
@@ -253,12 +253,12 @@ class Jobs(RuleBasedStateMachine):
 
 
 @pytest.fixture
-def machine(shared_database):
+def state_machine(shared_database):
     return type("Machine", (Jobs,), {"url": shared_database})
 
 
-def test_the_engine_does_what_the_model_says(machine):
-    test = machine.TestCase()
+def test_the_engine_does_what_the_model_says(state_machine):
+    test = state_machine.TestCase()
     test.settings = settings(
         max_examples=12,
         stateful_step_count=40,

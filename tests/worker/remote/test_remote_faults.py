@@ -20,7 +20,7 @@ import pytest
 from posthouse.keeper.keeper import Keeper
 from support import forkserver
 from support.isolated_worker import relay
-from support.remote import QUICK, SOURCE, RemoteSite
+from support.remote import QUICK, SOURCE, RemoteServer
 from support.server import RunningServer
 from support.tcp_proxy import TcpProxy
 from support.waiting import eventually
@@ -33,22 +33,22 @@ FAST = {**QUICK, "lease_seconds": 1.5, "process_slots": 1}
 class Fleet:
     """Remote workers as processes. What they know is the address of a proxy, and a key."""
 
-    def __init__(self, site, folder):
-        self.site = site
-        self.proxy = TcpProxy("127.0.0.1", urlsplit(site.url).port)
+    def __init__(self, remote_server, folder):
+        self.remote_server = remote_server
+        self.proxy = TcpProxy("127.0.0.1", urlsplit(remote_server.url).port)
         self.workers = []
         self._island = folder / "way-out"
         self._listening = socket.socket(socket.AF_UNIX)
         self._listening.bind(str(self._island))
         self._listening.listen()
         relay(self._listening, lambda: socket.create_connection((self.proxy.host, self.proxy.port)))
-        self._keeper = Keeper(site.database, site.settings)
+        self._keeper = Keeper(remote_server.database, remote_server.settings)
 
     @classmethod
     @asynccontextmanager
-    async def of(cls, site, folder):
-        fleet = cls(site, folder)
-        fleet.key = await site.key()
+    async def of(cls, remote_server, folder):
+        fleet = cls(remote_server, folder)
+        fleet.key = await remote_server.key()
         await fleet._keeper.start()
         try:
             yield fleet
@@ -85,21 +85,26 @@ class Fleet:
         self.workers.append(process)
         ask = "select count(*) from posthouse.workers where pid = %s and stopped_at is null"
         await eventually(
-            lambda: self.site.db.execute(ask, (process.pid,)).fetchone() == (1,), 30, "the start of a worker"
+            lambda: self.remote_server.db.execute(ask, (process.pid,)).fetchone() == (1,),
+            30,
+            "the start of a worker",
         )
         return process
 
 
 @pytest.fixture
 async def fleet(database, tmp_path):
-    async with RemoteSite.over(database, tmp_path, **FAST) as site, Fleet.of(site, tmp_path) as fleet:
+    async with (
+        RemoteServer.over(database, tmp_path, **FAST) as remote_server,
+        Fleet.of(remote_server, tmp_path) as fleet,
+    ):
         yield fleet
 
 
 async def holding(fleet, tmp_path, name="one"):
     """A job that has started and goes on until it is let go."""
     started, until = tmp_path / f"{name}-started", tmp_path / f"{name}-until"
-    job_id = await fleet.site.enqueue("wait", {"started": str(started), "until": str(until)})
+    job_id = await fleet.remote_server.enqueue("wait", {"started": str(started), "until": str(until)})
     await eventually(started.exists, what="the start of the job")
     return job_id, until
 
@@ -109,7 +114,7 @@ def network_of(pid):
 
 
 def outcomes(fleet, job_id):
-    return [attempt["outcome"] for attempt in fleet.site.attempts(job_id)]
+    return [attempt["outcome"] for attempt in fleet.remote_server.attempts(job_id)]
 
 
 async def test_a_worker_without_any_way_to_the_database_runs_jobs(fleet, tmp_path):
@@ -118,11 +123,13 @@ async def test_a_worker_without_any_way_to_the_database_runs_jobs(fleet, tmp_pat
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("network namespaces need root and util-linux")
     worker = await fleet.start(island=True)
-    ids = [await fleet.site.enqueue("add", {"a": n, "b": 1}) for n in range(50)]
-    assert [(await fleet.site.ended(job_id))["result"] for job_id in ids] == [n + 1 for n in range(50)]
+    ids = [await fleet.remote_server.enqueue("add", {"a": n, "b": 1}) for n in range(50)]
+    assert [(await fleet.remote_server.ended(job_id))["result"] for job_id in ids] == [
+        n + 1 for n in range(50)
+    ]
     assert network_of(worker.pid) != network_of(os.getpid())
-    row = await fleet.site.run("enqueueing")
-    assert fleet.site.attempts(row["id"])[-1]["error_type"] == "DatabaseRequired"
+    row = await fleet.remote_server.run("enqueueing")
+    assert fleet.remote_server.attempts(row["id"])[-1]["error_type"] == "DatabaseRequired"
     worker.terminate()
     assert await asyncio.to_thread(worker.wait, 20) == 0
 
@@ -133,11 +140,12 @@ async def test_jobs_of_a_killed_worker_run_elsewhere_when_their_leases_have_run_
     first.kill()
     await fleet.start()
     until.touch()
-    assert (await fleet.site.ended(job_id))["status"] == "succeeded"
+    assert (await fleet.remote_server.ended(job_id))["status"] == "succeeded"
     assert outcomes(fleet, job_id) == ["lost", "succeeded"]
     state = "select lost_at is not null from posthouse.workers where pid = %s"
     await eventually(
-        lambda: fleet.site.db.execute(state, (first.pid,)).fetchone() == (True,), what="its being found lost"
+        lambda: fleet.remote_server.db.execute(state, (first.pid,)).fetchone() == (True,),
+        what="its being found lost",
     )
 
 
@@ -148,11 +156,11 @@ async def test_the_late_completion_of_a_stopped_worker_changes_nothing(fleet, tm
     await eventually(lambda: outcomes(fleet, job_id)[:1] == ["lost"], what="the rescue")
     await fleet.start()
     until.touch()
-    row = await fleet.site.ended(job_id)
+    row = await fleet.remote_server.ended(job_id)
     first.send_signal(signal.SIGCONT)
-    more = await fleet.site.enqueue("add", {"a": 1, "b": 1})
-    await fleet.site.ended(more)
-    assert fleet.site.row(job_id) == row
+    more = await fleet.remote_server.enqueue("add", {"a": 1, "b": 1})
+    await fleet.remote_server.ended(more)
+    assert fleet.remote_server.row(job_id) == row
     assert outcomes(fleet, job_id) == ["lost", "succeeded"]
 
 
@@ -163,13 +171,13 @@ async def test_sigterm_finishes_what_runs_and_takes_nothing_new(fleet, tmp_path)
     assert ports == {fleet.proxy.port}
     worker.terminate()
     state = "select count(*) from posthouse.workers where pid = %s and stopped_at is not null"
-    later = await fleet.site.enqueue("add", {"a": 1, "b": 1})
+    later = await fleet.remote_server.enqueue("add", {"a": 1, "b": 1})
     until.touch()
-    assert (await fleet.site.ended(job_id))["result"] == "released"
+    assert (await fleet.remote_server.ended(job_id))["result"] == "released"
     assert await asyncio.to_thread(worker.wait, 20) == 0
-    assert fleet.site.db.execute(state, (worker.pid,)).fetchone() == (1,)
+    assert fleet.remote_server.db.execute(state, (worker.pid,)).fetchone() == (1,)
     assert set(outcomes(fleet, later)) <= {"released"}  # if it was claimed before the signal came
-    assert fleet.site.row(later)["status"] == "queued"
+    assert fleet.remote_server.row(later)["status"] == "queued"
 
 
 async def test_a_disconnected_worker_releases_its_jobs_before_they_are_rescued(fleet, tmp_path):
@@ -179,7 +187,7 @@ async def test_a_disconnected_worker_releases_its_jobs_before_they_are_rescued(f
     await eventually(lambda: outcomes(fleet, job_id) == ["lost"], what="the rescue")
     fleet.proxy.accept_connections()
     until.touch()
-    assert (await fleet.site.ended(job_id))["status"] == "succeeded"
+    assert (await fleet.remote_server.ended(job_id))["status"] == "succeeded"
     assert outcomes(fleet, job_id) == ["lost", "succeeded"]
 
 
@@ -203,9 +211,9 @@ async def test_an_answer_that_never_arrives_does_no_harm(fleet, tmp_path):
     for path in (b"jobs/claim", b"jobs/complete", b"jobs/settle", b"jobs/progress", b"steps"):
         cuts = fleet.proxy.cuts
         fleet.proxy.disconnect_after(when_answered(path))
-        ids += [await fleet.site.enqueue("resuming") for _ in range(2)]
+        ids += [await fleet.remote_server.enqueue("resuming") for _ in range(2)]
         await eventually(lambda cuts=cuts: fleet.proxy.cuts > cuts, what=f"an answer to {path}")
-    for row in [await fleet.site.ended(job_id) for job_id in ids]:
+    for row in [await fleet.remote_server.ended(job_id) for job_id in ids]:
         assert row["status"] == "succeeded"
         assert outcomes(fleet, row["id"]).count("succeeded") == 1
         assert row["result"]["steps"] == ["once"]
@@ -214,7 +222,7 @@ async def test_an_answer_that_never_arrives_does_no_harm(fleet, tmp_path):
 async def test_a_revoked_key_ends_its_workers(fleet):
     worker = await fleet.start()
     prefix = fleet.key.split("_")[1]
-    fleet.site.db.execute("select posthouse.revoke_key(%s)", (prefix,))
+    fleet.remote_server.db.execute("select posthouse.revoke_key(%s)", (prefix,))
     assert await asyncio.to_thread(worker.wait, 30) != 0
 
 
@@ -223,10 +231,15 @@ async def test_nothing_is_lost_or_done_twice_under_all_of_it_at_once(database, t
     chance = random.Random(7)
     marks = tmp_path / "marks"
     marks.mkdir()
-    async with RemoteSite.over(database, tmp_path, **FAST) as site, Fleet.of(site, tmp_path) as fleet:
+    async with (
+        RemoteServer.over(database, tmp_path, **FAST) as remote_server,
+        Fleet.of(remote_server, tmp_path) as fleet,
+    ):
         workers = [await fleet.start(concurrency=5) for _ in range(2)]
         payloads = [{"folder": str(marks), "seconds": chance.random() / 20} for _ in range(100)]
-        handles = await asyncio.gather(*(site.enqueuer.enqueue("mark", payload) for payload in payloads))
+        handles = await asyncio.gather(
+            *(remote_server.enqueuer.enqueue("mark", payload) for payload in payloads)
+        )
         for round_ in range(4):
             fleet.proxy.disconnect_after(when_answered(chance.choice([b"jobs/claim", b"jobs/complete"])))
             await asyncio.sleep(0.1)
@@ -246,33 +259,33 @@ async def test_nothing_is_lost_or_done_twice_under_all_of_it_at_once(database, t
                     await asyncio.sleep(0.2)
                     fleet.proxy.accept_connections()
         for handle in handles:
-            row = await site.ended(handle.id, 60)
+            row = await remote_server.ended(handle.id, 60)
             assert row["status"] == "succeeded"
             recorded = outcomes(fleet, handle.id)
             assert recorded.count("succeeded") == 1
             assert recorded[-1] == "succeeded"
             ran = (marks / str(handle.id)).read_text().split()
             assert len(ran) <= len(recorded)
-        assert site.db.execute("select count(*) from posthouse.running").fetchone() == (0,)
-        assert site.db.execute("select count(*) from posthouse.jobs").fetchone() == (100,)
+        assert remote_server.db.execute("select count(*) from posthouse.running").fetchone() == (0,)
+        assert remote_server.db.execute("select count(*) from posthouse.jobs").fetchone() == (100,)
 
 
 async def test_a_server_that_is_restarted_under_load_finds_its_workers_again(database, tmp_path):
-    async with RemoteSite.over(database, tmp_path, **FAST) as site:
-        key = await site.key()
+    async with RemoteServer.over(database, tmp_path, **FAST) as remote_server:
+        key = await remote_server.key()
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        async with Fleet.of(site, tmp_path) as fleet:
+        async with Fleet.of(remote_server, tmp_path) as fleet:
             fleet.key = key
             fleet.proxy.target = ("127.0.0.1", port)
             done = []
             for _ in range(3):
-                async with RunningServer(site.settings, port=port):
+                async with RunningServer(remote_server.settings, port=port):
                     if not fleet.workers:
                         await fleet.start()
-                    done += [await site.enqueue("add", {"a": n, "b": 1}) for n in range(30)]
-                    await site.ended(done[0])
-            async with RunningServer(site.settings, port=port):
+                    done += [await remote_server.enqueue("add", {"a": n, "b": 1}) for n in range(30)]
+                    await remote_server.ended(done[0])
+            async with RunningServer(remote_server.settings, port=port):
                 for job_id in done:
-                    assert (await site.ended(job_id))["status"] == "succeeded"
+                    assert (await remote_server.ended(job_id))["status"] == "succeeded"
                     assert outcomes(fleet, job_id).count("succeeded") == 1

@@ -13,9 +13,10 @@ from uuid import uuid4
 from posthouse.cli.run_server import ServerProcess
 from posthouse.server.live import Subscriptions
 from posthouse.settings import Settings
+from posthouse.storage.leases import ClaimOptions
 from posthouse.worker.remote.backend import PENDING_CLAIM_SECONDS, HttpLeaseStore
 from posthouse.worker.remote.client import HttpConnection
-from support.remote import RemoteSite
+from support.remote import RemoteServer
 
 LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 UNAVAILABLE = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
@@ -110,39 +111,39 @@ class Gateway:
             writer.write(chunk)
 
 
-async def test_a_worker_replaces_a_connection_that_only_returns_errors(site: RemoteSite):
-    async with Gateway.before(site.url) as gateway, site.working(remote_url=gateway.url):
-        await site.run("add", {"a": 1, "b": 1})
+async def test_a_worker_replaces_a_connection_that_only_returns_errors(remote_server: RemoteServer):
+    async with Gateway.before(remote_server.url) as gateway, remote_server.working(remote_url=gateway.url):
+        await remote_server.run("add", {"a": 1, "b": 1})
         for _ in range(2):
             gateway.strand()
-            assert (await site.run("add", {"a": 2, "b": 1}))["result"] == 3
+            assert (await remote_server.run("add", {"a": 2, "b": 1}))["result"] == 3
         assert gateway.refused
 
 
-async def test_the_requests_of_a_worker_are_not_logged(site: RemoteSite, caplog):
+async def test_the_requests_of_a_worker_are_not_logged(remote_server: RemoteServer, caplog):
     caplog.set_level(logging.INFO)
-    async with site.working():
-        await site.run("add", {"a": 1, "b": 1})
+    async with remote_server.working():
+        await remote_server.run("add", {"a": 1, "b": 1})
     assert not [record for record in caplog.records if record.name == "httpx"]
 
 
-async def test_all_that_was_claimed_by_lost_replies_is_recovered_at_once(site: RemoteSite):
+async def test_all_that_was_claimed_by_lost_replies_is_recovered_at_once(remote_server: RemoteServer):
     """Also if there are more jobs than free slots: a job that waits elsewhere would lose its lease."""
-    key, worker_id = await site.key(), uuid4()
-    http = site.http(key)
+    key, worker_id = await remote_server.key(), uuid4()
+    http = remote_server.http(key)
     about = {"worker_id": str(worker_id), "name": "w", "queues": ["default"], "kinds": ["add"]}
     (await http.post("register", json=about)).raise_for_status()
-    ids, tokens = {await site.enqueue("add", {"a": n, "b": 1}) for n in range(2)}, [uuid4(), uuid4()]
+    ids, tokens = {await remote_server.enqueue("add", {"a": n, "b": 1}) for n in range(2)}, [uuid4(), uuid4()]
     for token in tokens:
         wanted = {"queues": ["default"], "kinds": ["add"], "limit": 1, "token": str(token)}
         (await http.post("jobs/claim", json={"worker_id": str(worker_id), **wanted})).raise_for_status()
-    connection = HttpConnection(await site.remote_settings(remote_key=key))
+    connection = HttpConnection(await remote_server.remote_settings(remote_key=key))
     leases = HttpLeaseStore(connection, worker_id, 30.0)
     now = asyncio.get_running_loop().time()
     leases._pending_tokens = {str(token): now + PENDING_CLAIM_SECONDS for token in tokens}
-    claim = await leases.claim(["default"], ["add"], 1, {}, allow_suspect=True)
+    claim = await leases.claim(ClaimOptions(["default"], ["add"], 1, {}))
     assert (claim.size, {each.token for each in claim.recovered}) == (2, set(tokens))
-    again = await leases.claim(["default"], ["add"], 1, {}, allow_suspect=True)
+    again = await leases.claim(ClaimOptions(["default"], ["add"], 1, {}))
     assert again.size == 0
-    assert {row["id"] for job_id in ids if (row := site.row(job_id))["status"] == "running"} == ids
+    assert {row["id"] for job_id in ids if (row := remote_server.row(job_id))["status"] == "running"} == ids
     await connection.close()

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from posthouse import testing
-from support.remote import RemoteSite
+from support.remote import RemoteServer
 from support.waiting import eventually
 from support.workers import cancel, expire_lease_and_rescue
 
@@ -23,10 +23,10 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def worker_site(request, server, tmp_path_factory):
     """A site where one worker of either kind runs everything."""
     with testing.database(server) as database:
-        async with RemoteSite.over(database, tmp_path_factory.mktemp("site")) as site:
-            site.way = request.param
-            async with site.working(request.param, processes=True, commands=True, process_slots=1):
-                yield site
+        async with RemoteServer.over(database, tmp_path_factory.mktemp("site")) as remote_server:
+            remote_server.way = request.param
+            async with remote_server.working(request.param, processes=True, commands=True, process_slots=1):
+                yield remote_server
 
 
 async def test_a_result_is_stored_from_every_runner(worker_site):

@@ -10,22 +10,22 @@ import { Icon } from "posthouse/components/icons.js"
 import { runWithToast } from "posthouse/components/toast.js"
 import { Figures, Jobs, Keywords, Speakers } from "./figures.js"
 import { Player } from "./player.js"
-import { placeAt, timed, Transcript } from "./transcript.js"
-import { file, route, stateOf } from "./words.js"
+import { wordAt, withTimes, Transcript } from "./transcript.js"
+import { file, route, stateOf } from "./calls.js"
 
-const LIVE = 1500
+const POLL_MS = 1500
 const FORMATS = ["srt", "vtt", "json"]
 
 export function Call({ id, query }) {
-  const call = useApi(route(id), {}, { every: LIVE })
+  const call = useApi(route(id), {}, { every: POLL_MS })
   return html`
     <div class="calls">
       <${BackLink} href=${link("", { q: query.q })}>${query.q ? "Search results" : "All calls"}<//>
-      <${AsyncContent} from=${call}>${(found) => html`<${Shown} call=${found} query=${query} reload=${call.reload} />`}<//>
+      <${AsyncContent} request=${call}>${(found) => html`<${CallDetails} call=${found} query=${query} reload=${call.reload} />`}<//>
     </div>`
 }
 
-function Shown({ call, query, reload }) {
+function CallDetails({ call, query, reload }) {
   const state = stateOf(call)
   const isRead = call.status === "done" || call.status === "low_confidence"
   return html`
@@ -51,7 +51,7 @@ function Actions({ call, isRead, reload }) {
       ${isRead && FORMATS.map((kind) => html`<a key=${kind} class="button small" href=${file(`${call.call_id}/export.${kind}`)} download target="_self" aria-label=${`Export ${kind.toUpperCase()}`}><${Icon} name="download" />${kind.toUpperCase()}</a>`)}
       ${canWrite && call.status !== "processing" && html`<${Button} small icon="retry" onClick=${again}>${isRead ? "Transcribe again" : "Process again"}<//>`}
       ${canWrite && html`<${Button} danger small icon="trash" onClick=${() => setRemoving(true)}>Delete<//>`}
-      ${removing && html`<${Confirm} title="Delete the call?" danger actText="Delete" act=${remove} close=${() => setRemoving(false)}>
+      ${removing && html`<${Confirm} title="Delete the call?" danger submitText="Delete" onSubmit=${remove} onClose=${() => setRemoving(false)}>
         The audio, the transcript and the figures are deleted, and the data of its jobs. This cannot be undone.<//>`}
     </div>`
 }
@@ -63,14 +63,14 @@ function Results({ call, query }) {
     ${call.status === "low_confidence" && html`<p class="calls-note" data-tone="warn"><${Icon} name="alert" />The model read this recording with a confidence of ${percent(call.confidence)}.
       The text is probably wrong: the recording may be in another language than ${transcript.data?.language ?? "expected"}, or hard to hear.</p>`}
     <div class="calls-columns">
-      <${AsyncContent} from=${transcript}>${(found) => html`<${Listening} call=${call} phrases=${timed(found)} query=${query} />`}<//>
-      <div class="calls-side"><${AsyncContent} from=${figures}>${(found) => html`
+      <${AsyncContent} request=${transcript}>${(found) => html`<${Playback} call=${call} phrases=${withTimes(found)} query=${query} />`}<//>
+      <div class="calls-side"><${AsyncContent} request=${figures}>${(found) => html`
         <${Figures} figures=${found} /><${Speakers} speakers=${found.speakers} /><${Keywords} keywords=${found.keywords} />`}<//>
         <${Jobs} call=${call} /></div>
     </div>`
 }
 
-function Listening({ call, phrases, query }) {
+function Playback({ call, phrases, query }) {
   const player = useRef(null)
   const [position, setPosition] = useState("")
   const speakers = [...new Set(phrases.map((phrase) => phrase.speaker))].sort()
@@ -79,9 +79,9 @@ function Listening({ call, phrases, query }) {
   return html`
     <${Card} class="calls-listen">
       <${Player} source=${file(`${call.call_id}/audio`)} duration=${call.duration ?? 0} phrases=${phrases} speakers=${speakers} player=${player}
-        moved=${(seconds) => setPosition(placeAt(phrases, seconds))} />
+        onMove=${(seconds) => setPosition(wordAt(phrases, seconds))} />
       ${phrases.length
-        ? html`<${Transcript} phrases=${phrases} position=${position} query=${query.q ?? ""} seek=${(seconds) => player.current.seek(seconds)} />`
+        ? html`<${Transcript} phrases=${phrases} position=${position} query=${query.q ?? ""} onSeek=${(seconds) => player.current.seek(seconds)} />`
         : html`<${EmptyState} title="No speech">No words were found in this recording.<//>`}
     <//>`
 }

@@ -4,7 +4,7 @@ import { duration, percent, plural } from "posthouse/format.js"
 import { html, useEffect } from "posthouse/preact.js"
 import { link } from "posthouse/router.js"
 import { AsyncContent, Card, StatTile } from "posthouse/components/display.js"
-import { route } from "./words.js"
+import { route } from "./calls.js"
 
 export function Figures({ figures }) {
   return html`
@@ -41,7 +41,7 @@ export function Jobs({ call }) {
   const status = { queued: "queued", processing: "running", done: "succeeded", failed: "failed", canceled: "canceled" }
   const tries = (job) => (job.polls > 1 ? plural(job.polls, "poll") : job.attempts > 1 ? plural(job.attempts, "attempt") : "")
   return html`
-    <${Card} title="Jobs"><${AsyncContent} from=${jobs} lines=${4}>${(found) => html`
+    <${Card} title="Jobs"><${AsyncContent} request=${jobs} lines=${4}>${(found) => html`
       <ul class="calls-jobs" aria-label="Jobs">${found.map((job) => html`
         <li key=${job.id}><a href=${site(`/console/jobs/${job.id}`)}>${job.stage.replace("_", " ")}</a>
           <small class="figure">${tries(job)}</small><span class="status" data-status=${status[job.status]}>${job.status}</span></li>`)}</ul>`}<//><//>`

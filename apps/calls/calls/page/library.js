@@ -8,21 +8,21 @@ import { useSession } from "posthouse/session.js"
 import { AsyncContent, Button, EmptyState, Progress, Tag, Time } from "posthouse/components/display.js"
 import { showError } from "posthouse/components/toast.js"
 import { upload } from "posthouse/upload.js"
-import { clock, Marked, route, stateOf } from "./words.js"
+import { clock, Marked, route, stateOf } from "./calls.js"
 
-const LIVE = 1500
+const POLL_MS = 1500
 
 export function Library({ query }) {
-  const calls = useApi(route(), { limit: 200 }, { every: LIVE })
+  const calls = useApi(route(), { limit: 200 }, { every: POLL_MS })
   const asked = query.q ?? ""
   return html`
     <div class="calls">
-      <div class="calls-bar"><${Search} class="calls-search" asked=${asked} what="Search in all transcripts" /><${Upload} done=${calls.reload} /></div>
-      ${asked ? html`<${Hits} asked=${asked} />` : html`<${AsyncContent} from=${calls}>${(found) => html`<${Calls} calls=${found} />`}<//>`}
+      <div class="calls-bar"><${Search} class="calls-search" value=${asked} label="Search in all transcripts" /><${Upload} onDone=${calls.reload} /></div>
+      ${asked ? html`<${SearchResults} text=${asked} />` : html`<${AsyncContent} request=${calls}>${(found) => html`<${Calls} calls=${found} />`}<//>`}
     </div>`
 }
 
-function Upload({ done }) {
+function Upload({ onDone }) {
   const session = useSession()
   const [sending, setSending] = useState(null)
   const input = useRef(null)
@@ -36,7 +36,7 @@ function Upload({ done }) {
       showError(error)
     }
     setSending(null)
-    done()
+    onDone()
   }
   const chosen = async (event) => {
     for (const recording of [...event.target.files]) await send(recording)
@@ -51,14 +51,14 @@ function Upload({ done }) {
     </div>`
 }
 
-function Hits({ asked }) {
-  const hits = useApi(route("search"), { q: asked, limit: 100 })
+function SearchResults({ text }) {
+  const hits = useApi(route("search"), { q: text, limit: 100 })
   return html`
-    <${AsyncContent} from=${hits}>${(found) => found.length
+    <${AsyncContent} request=${hits}>${(found) => found.length
       ? html`<ul class="calls-hits" aria-label="Search results">${found.map((hit) => html`
-          <li key=${`${hit.call_id} ${hit.number}`}><a href=${link(`calls/${hit.call_id}`, { t: hit.start_seconds, q: asked })}>
+          <li key=${`${hit.call_id} ${hit.number}`}><a href=${link(`calls/${hit.call_id}`, { t: hit.start_seconds, q: text })}>
             <span class="figure calls-at">${clock(hit.start_seconds)}</span>
-            <span class="calls-said"><span><${Marked} text=${hit.text} query=${asked} /></span>
+            <span class="calls-said"><span><${Marked} text=${hit.text} query=${text} /></span>
               <small>Speaker ${hit.speaker} · ${hit.title || "Untitled"}</small></span>
             ${hit.is_low_confidence && html`<${Tag} tone="warn">Low confidence<//>`}
           </a></li>`)}</ul>`

@@ -1,13 +1,13 @@
 // Plays the audio of a call. The lanes show when each speaker talks, and are the slider of the player.
 import { html, useEffect, useRef, useState } from "posthouse/preact.js"
 import { Button } from "posthouse/components/display.js"
-import { clock } from "./words.js"
+import { clock } from "./calls.js"
 
 const STEP = 5
 const SPEEDS = [1, 1.25, 1.5, 2]
 
-/** `player.current.seek(seconds)` plays from there; `moved` is called with the seconds whenever they change. */
-export function Player({ source, duration, phrases, speakers, player, moved }) {
+/** `player.current.seek(seconds)` plays from there; `onMove` is called with the seconds whenever they change. */
+export function Player({ source, duration, phrases, speakers, player, onMove }) {
   const audio = useRef(null)
   const [playing, setPlaying] = useState(false)
   const [now, setNow] = useState(0)
@@ -15,7 +15,7 @@ export function Player({ source, duration, phrases, speakers, player, moved }) {
   const show = () => {
     const seconds = audio.current?.currentTime ?? 0
     setNow(seconds)
-    moved(seconds)
+    onMove(seconds)
   }
   const move = (seconds) => {
     audio.current.currentTime = Math.max(0, Math.min(duration, seconds))
@@ -30,7 +30,7 @@ export function Player({ source, duration, phrases, speakers, player, moved }) {
       <audio ref=${audio} src=${source} preload="auto" onPlay=${() => setPlaying(true)} onPause=${() => setPlaying(false)} onEnded=${() => setPlaying(false)} onSeeked=${show}></audio>
       <${Button} strong icon=${playing ? "pause" : "play"} label=${playing ? "Pause" : "Play"} onClick=${() => (playing ? audio.current.pause() : play())} />
       <span class="figure calls-now">${clock(now)} / ${clock(duration)}</span>
-      <${Lanes} duration=${duration} phrases=${phrases} speakers=${speakers} now=${now} move=${move} />
+      <${Lanes} duration=${duration} phrases=${phrases} speakers=${speakers} now=${now} onSeek=${move} />
       <select class="calls-speed" aria-label="Speed" value=${speed} onChange=${(event) => setSpeed(Number(event.target.value))}>
         ${SPEEDS.map((each) => html`<option key=${each} value=${each}>${each} ×</option>`)}</select>
     </div>`
@@ -50,18 +50,18 @@ function useFrames(playing, show) {
   }, [playing])
 }
 
-function Lanes({ duration, phrases, speakers, now, move }) {
+function Lanes({ duration, phrases, speakers, now, onSeek }) {
   const lanes = useRef(null)
   const share = (seconds) => `${(100 * seconds) / Math.max(duration, 0.1)}%`
   const point = (event) => {
     const box = lanes.current.getBoundingClientRect()
-    move((duration * (event.clientX - box.left)) / box.width)
+    onSeek((duration * (event.clientX - box.left)) / box.width)
   }
   const keys = (event) => {
     const to = { ArrowLeft: now - STEP, ArrowRight: now + STEP, Home: 0, End: duration }[event.key]
     if (to === undefined) return
     event.preventDefault()
-    move(to)
+    onSeek(to)
   }
   const down = (event) => {
     lanes.current.setPointerCapture(event.pointerId)

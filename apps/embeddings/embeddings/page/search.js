@@ -4,14 +4,14 @@ import { html, useEffect, useState } from "posthouse/preact.js"
 import { AsyncContent, EmptyState, StatTile } from "posthouse/components/display.js"
 import { formatInteger } from "posthouse/format.js"
 
-const LIVE = 2000
-const TYPING = 150
+const POLL_MS = 2000
+const DEBOUNCE_MS = 150
 
 export function Search({ query }) {
   const [text, setText] = useState(query.q ?? "")
   const [asked, setAsked] = useState(text)
   useEffect(() => {
-    const timer = setTimeout(() => setAsked(text.trim()), TYPING)
+    const timer = setTimeout(() => setAsked(text.trim()), DEBOUNCE_MS)
     return () => clearTimeout(timer)
   }, [text])
   return html`
@@ -19,13 +19,13 @@ export function Search({ query }) {
       <${Figures} />
       <input type="search" aria-label="Search rules by meaning" placeholder="Search rules by meaning" value=${text}
         onInput=${(event) => setText(event.target.value)} />
-      ${asked ? html`<${Hits} asked=${asked} />` : html`<${EmptyState} title="Type to search">Similar rules appear here with their scores.<//>`}
+      ${asked ? html`<${SearchResults} text=${asked} />` : html`<${EmptyState} title="Type to search">Similar rules appear here with their scores.<//>`}
     </div>`
 }
 
 function Figures() {
-  const found = useApi(site("/embeddings/coverage"), {}, { every: LIVE })
-  return html`<${AsyncContent} from=${found}>${(now) => html`
+  const found = useApi(site("/embeddings/coverage"), {}, { every: POLL_MS })
+  return html`<${AsyncContent} request=${found}>${(now) => html`
     <div class="tiles embeddings-figures" role="group" aria-label="State">
       <${StatTile} name="Coverage" value=${`${formatInteger(now.embedded)} of ${formatInteger(now.rules)}`} hint="rules whose current text is embedded" />
       <${StatTile} name="Queue" value=${formatInteger(now.queued + now.running)} hint=${`${formatInteger(now.running)} running, ${formatInteger(now.failed)} failed`} />
@@ -34,14 +34,14 @@ function Figures() {
     </div>`}<//>`
 }
 
-function Hits({ asked }) {
-  const found = useApi(site("/embeddings/search"), { q: asked, limit: 10 })
-  return html`<${AsyncContent} from=${found}>${(rules) => rules.length
-    ? html`<ol class="embeddings-hits" aria-label="Similar rules">${rules.map((rule) => html`<${Hit} key=${rule.id} rule=${rule} />`)}</ol>`
+function SearchResults({ text }) {
+  const found = useApi(site("/embeddings/search"), { q: text, limit: 10 })
+  return html`<${AsyncContent} request=${found}>${(rules) => rules.length
+    ? html`<ol class="embeddings-hits" aria-label="Similar rules">${rules.map((rule) => html`<${SearchResult} key=${rule.id} rule=${rule} />`)}</ol>`
     : html`<${EmptyState} title="No rules yet">Insert rules in SQL or with POST /embeddings/rules.<//>`}<//>`
 }
 
-const Hit = ({ rule }) => html`
+const SearchResult = ({ rule }) => html`
   <li>
     <div><strong>${rule.title}</strong> <span>${rule.rule_id}</span></div>
     <meter min="0" max="1" value=${Math.max(0, rule.similarity)} aria-label="Similarity" />

@@ -12,23 +12,25 @@ import httpx
 from embeddings.providers.base import Rejected, RejectedTexts, Vector
 from embeddings.settings import Settings
 
-BUSY = {408, 425, 429}
+RETRYABLE = {408, 425, 429}
 """Statuses that can be retried. Other 4xx are permanent."""
-ABOUT_TEXTS = {400, 413, 422}
+TEXT_ERRORS = {400, 413, 422}
 
 
-async def ask(settings: Settings, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+async def post_json(settings: Settings, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """Send a request and return the JSON object of the response; raises on errors."""
     headers = {"Authorization": f"Bearer {settings.key}"} if settings.key else {}
     # One client per call: there are few batches, and an idle worker keeps no connection open.
     async with httpx.AsyncClient(timeout=settings.timeout, headers=headers, verify=_certificates()) as client:
-        answer = await client.post(f"{settings.url}{path}", json=body)
-    if answer.status_code in BUSY or answer.is_server_error:
-        raise ConnectionError(f"{settings.provider} returned {answer.status_code}: {_said(answer)}")
-    if not answer.is_success:
-        kind = RejectedTexts if answer.status_code in ABOUT_TEXTS else Rejected
-        raise kind(f"{settings.provider} returned {answer.status_code}: {_said(answer)}")
-    found = answer.json()
+        response = await client.post(f"{settings.url}{path}", json=body)
+    if response.status_code in RETRYABLE or response.is_server_error:
+        raise ConnectionError(
+            f"{settings.provider} returned {response.status_code}: {_error_message(response)}"
+        )
+    if not response.is_success:
+        kind = RejectedTexts if response.status_code in TEXT_ERRORS else Rejected
+        raise kind(f"{settings.provider} returned {response.status_code}: {_error_message(response)}")
+    found = response.json()
     if not isinstance(found, dict):
         raise TypeError(f"invalid response of {settings.provider}: expected a JSON object")
     return found
@@ -40,7 +42,7 @@ def _certificates() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def checked(vectors: Any, count: int) -> list[Vector]:
+def validate_vectors(vectors: Any, count: int) -> list[Vector]:
     """Return the vectors after checking their number and length."""
     if not isinstance(vectors, list) or len(vectors) != count:
         raise ValueError(f"invalid response of the provider: expected {count} vectors, one per text")
@@ -55,9 +57,9 @@ def _numbers(vector: Any) -> Sequence[float]:
     return vector
 
 
-def _said(answer: httpx.Response) -> str:
+def _error_message(response: httpx.Response) -> str:
     try:
-        error = answer.json()["error"]
+        error = response.json()["error"]
     except (ValueError, KeyError, TypeError):
-        return answer.text[:300]
+        return response.text[:300]
     return str(error["message"] if isinstance(error, dict) and "message" in error else error)[:300]

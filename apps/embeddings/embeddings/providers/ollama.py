@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from embeddings.providers.base import Vector
-from embeddings.providers.client import ask, checked
+from embeddings.providers.client import post_json, validate_vectors
 from embeddings.settings import Settings
 
 
@@ -14,5 +14,5 @@ class Ollama:
         self._settings = settings
 
     async def embed(self, model: str, texts: Sequence[str]) -> list[Vector]:
-        found = await ask(self._settings, "/api/embed", {"model": model, "input": list(texts)})
-        return checked(found.get("embeddings"), len(texts))
+        found = await post_json(self._settings, "/api/embed", {"model": model, "input": list(texts)})
+        return validate_vectors(found.get("embeddings"), len(texts))

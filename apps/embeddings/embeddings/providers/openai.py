@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from embeddings.providers.base import Vector
-from embeddings.providers.client import ask, checked
+from embeddings.providers.client import post_json, validate_vectors
 from embeddings.settings import DIMENSIONS, Settings
 
 SHORTENED = "text-embedding-3"
@@ -21,8 +21,8 @@ class OpenAI:
         body: dict[str, Any] = {"model": model, "input": list(texts), "encoding_format": "float"}
         if model.startswith(SHORTENED):
             body["dimensions"] = DIMENSIONS
-        found = await ask(self._settings, "/embeddings", body)
-        return checked(_in_order(found.get("data")), len(texts))
+        found = await post_json(self._settings, "/embeddings", body)
+        return validate_vectors(_in_order(found.get("data")), len(texts))
 
 
 def _in_order(items: Any) -> Any:

@@ -8,8 +8,8 @@ import { isActive } from "./library.js"
 
 const NAMES = { "photos.sync": "Sync", "photos.tag": "Tag", "photos.train": "Train", "photos.retag": "Re-tag", "photos.connect": "Connect", "photos.create-list": "Create list" }
 
-export function Commands({ library, jobs, done }) {
-  const start = (kind, payload = {}) => runWithToast(() => api.post("/jobs", { definition_key: kind, payload, dedupe_key: `${kind} ${JSON.stringify(payload)}` }).then(done), `${NAMES[kind]} started`)
+export function Commands({ library, jobs, onDone }) {
+  const start = (kind, payload = {}) => runWithToast(() => api.post("/jobs", { definition_key: kind, payload, dedupe_key: `${kind} ${JSON.stringify(payload)}` }).then(onDone), `${NAMES[kind]} started`)
   const busy = (kind) => jobs.some((job) => job.definition_key === kind && isActive(job))
   const provider = library?.providers[0]?.id
   return html`
@@ -22,7 +22,7 @@ export function Commands({ library, jobs, done }) {
 
 export function Activity({ jobs }) {
   return html`
-    <${AsyncContent} from=${jobs} lines=${4}>${({ items }) => (items.length
+    <${AsyncContent} request=${jobs} lines=${4}>${({ items }) => (items.length
       ? html`<ul class="photos-activity" aria-label="Latest jobs">${items.map((job) => html`<${Line} key=${job.id} job=${job} />`)}</ul>`
       : html`<${EmptyState} icon="clock" title="No jobs yet">Syncs, training and tagging appear here.<//>`)}<//>`
 }

@@ -21,9 +21,9 @@ export function Gallery({ query }) {
   const libraries = useApi(route("libraries"))
   return html`
     <div class="photos">
-      <${AsyncContent} from=${libraries}>${(found) => (session.operator && !session.tenant
-        ? html`<${Libraries} libraries=${found} choose=${session.chooseTenant} />`
-        : found.length ? html`<${Library} query=${query} session=${session} />` : html`<${NewLibrary} session=${session} done=${libraries.reload} />`)}<//>
+      <${AsyncContent} request=${libraries}>${(found) => (session.operator && !session.tenant
+        ? html`<${Libraries} libraries=${found} onChoose=${session.chooseTenant} />`
+        : found.length ? html`<${Library} query=${query} session=${session} />` : html`<${NewLibrary} session=${session} onDone=${libraries.reload} />`)}<//>
     </div>`
 }
 
@@ -34,18 +34,18 @@ function Library({ query, session }) {
   const { libraries, pictures, jobs, reload } = useLibrary(keyword, limit)
   const library = libraries.data?.[0]
   return html`
-    ${session.can("jobs:write") && html`<div class="photos-bar"><${Upload} done=${reload} albums=${albums(library)} /><${Commands} library=${library} jobs=${jobs.data?.items ?? []} done=${reload} /></div>`}
+    ${session.can("jobs:write") && html`<div class="photos-bar"><${Upload} onDone=${reload} albums=${albums(library)} /><${Commands} library=${library} jobs=${jobs.data?.items ?? []} onDone=${reload} /></div>`}
     <div class="photos-side-by-side">
       <${Card} title="Activity" aside=${html`<${NextSync} />`}><${Activity} jobs=${jobs} /><//>
       <${Card} title="Trained keywords"><${Models} library=${library} /><//>
     </div>
     <${Keywords} library=${library} keyword=${keyword} />
-    <${AsyncContent} from=${pictures}>${({ items, total }) => (total
+    <${AsyncContent} request=${pictures}>${({ items, total }) => (total
       ? html`
         <p class="faint" role="status">${plural(total, "picture")}${keyword && ` tagged “${keyword}”`}</p>
-        <ul class="photos-grid" aria-label="Pictures">${items.map((picture) => html`<${Picture} key=${picture.id} picture=${picture} open=${() => setOpened(picture.id)} />`)}</ul>
+        <ul class="photos-grid" aria-label="Pictures">${items.map((picture) => html`<${Picture} key=${picture.id} picture=${picture} onOpen=${() => setOpened(picture.id)} />`)}</ul>
         ${total > items.length && limit < MAX_SHOWN && html`<div class="bar"><${Button} icon="down" onClick=${() => setLimit(limit + PAGE)}>Show more<//></div>`}
-        <${PictureDialog} picture=${items.find(({ id }) => id === opened)} close=${() => setOpened(null)} />`
+        <${PictureDialog} picture=${items.find(({ id }) => id === opened)} onClose=${() => setOpened(null)} />`
       : html`<${EmptyState} icon="layers" title=${keyword ? "No pictures with this tag" : "No pictures yet"}>Upload a picture, or copy files into the folder of the library. They appear here with their tags.<//>`)}<//>`
 }
 
@@ -81,11 +81,11 @@ function NextSync({ tenant }) {
 }
 
 /** All tenants side by side, for operators. */
-function Libraries({ libraries, choose }) {
+function Libraries({ libraries, onChoose }) {
   if (!libraries.length) return html`<${EmptyState} icon="layers" title="No libraries yet" command="posthouse demo photos">The demo creates two tenants with a library each. A tenant admin can also create one on this page.<//>`
   return html`<ul class="photos-libraries" aria-label="Libraries">${libraries.map((library) => html`
     <li key=${library.tenant_id} class="card">
-      <div class="bar"><h2 class="grow">${library.tenant_id}</h2><span class="faint">${plural(library.pictures, "picture")}</span><${Button} onClick=${() => choose(library.tenant_id)}>Open<//></div>
+      <div class="bar"><h2 class="grow">${library.tenant_id}</h2><span class="faint">${plural(library.pictures, "picture")}</span><${Button} onClick=${() => onChoose(library.tenant_id)}>Open<//></div>
       <${Newest} tenant=${library.tenant_id} />
       <${NextSync} tenant=${library.tenant_id} />
     </li>`)}</ul>`
@@ -96,12 +96,12 @@ function Newest({ tenant }) {
   return html`<div class="photos-newest">${(pictures.data?.items ?? []).map((picture) => html`<img key=${picture.id} alt="" loading="lazy" src=${fileUrl(picture, "thumbnail", tenant)} />`)}</div>`
 }
 
-function NewLibrary({ session, done }) {
+function NewLibrary({ session, onDone }) {
   const [timezone, setTimezone] = useState(Intl.DateTimeFormat().resolvedOptions().timeZone)
   if (!session.can("triggers:write")) return html`<${EmptyState} icon="layers" title="No library yet">An admin of the tenant can create it on this page.<//>`
   const create = (event) => {
     event.preventDefault()
-    runWithToast(() => api.post(route("libraries"), { timezone }).then(done), "Library created")
+    runWithToast(() => api.post(route("libraries"), { timezone }).then(onDone), "Library created")
   }
   return html`
     <${EmptyState} icon="layers" title="Create the library" action=${html`

@@ -11,22 +11,22 @@ import { AsyncContent, StatTile, Tabs } from "posthouse/components/display.js"
 
 const TABS = [{ name: "jobs", text: "Queue" }, { name: "triggers", text: "Triggers" }]
 
-const JobTabs = ({ now }) => html`<${Tabs} label="Jobs and triggers" now=${now} tabs=${TABS.map((tab) => ({ ...tab, href: link(tab.name) }))} />`
+const JobTabs = ({ current }) => html`<${Tabs} label="Jobs and triggers" current=${current} tabs=${TABS.map((tab) => ({ ...tab, href: link(tab.name) }))} />`
 
 const COLUMNS = ["id", "kind", "source", "status", "attempts", "queued", "started", "finished", "worker"]
 
 export function Queue({ query }) {
   const session = useSession()
   const own = useMemo(() => ({ usual: COLUMNS, more: [actionsColumn(session.can("jobs:write"))] }), [session])
-  return html`<${JobTabs} now="jobs" /><${Summary} /><${Jobs} query=${query} own=${own} />`
+  return html`<${JobTabs} current="jobs" /><${Summary} /><${Jobs} query=${query} ownColumns=${own} />`
 }
 
-export const TriggerTab = ({ id, query }) => html`${!id && html`<${JobTabs} now="triggers" />`}<${Triggers} id=${id} query=${query} />`
+export const TriggerTab = ({ id, query }) => html`${!id && html`<${JobTabs} current="triggers" />`}<${Triggers} id=${id} query=${query} />`
 
 function Summary() {
   const summary = useApi("/jobs/summary", {}, { every: 3000 })
   return html`
-    <${AsyncContent} from=${summary} height=${92}>${({ counts, oldest_queued_seconds: oldest }) => html`
+    <${AsyncContent} request=${summary} height=${92}>${({ counts, oldest_queued_seconds: oldest }) => html`
       <div class="tiles" role="group" aria-label="Jobs by status">
         <${Card} name="Queued" status="queued" counts=${counts} hint=${oldest ? `oldest ${duration(oldest)}` : counts.queued ? "scheduled for later" : "no jobs waiting"} />
         <${Card} name="Running" status="running" counts=${counts} hint="one at a time per tenant" />

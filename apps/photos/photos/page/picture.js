@@ -14,11 +14,11 @@ const nameOf = (picture) => picture.path.split("/").at(-1)
 
 const KeywordTag = ({ tag }) => html`<${Tag} data-source=${tag.source} title=${`${tag.source}, confidence ${Math.round(100 * tag.confidence)} %`}>${tag.keyword}<//>`
 
-export function Picture({ picture, open }) {
+export function Picture({ picture, onOpen }) {
   const tags = tagsOf(picture)
   return html`
     <li class="card photos-tile">
-      <button type="button" class="photos-open" aria-label=${`Open ${nameOf(picture)}`} disabled=${Boolean(picture.fault)} onClick=${open}>
+      <button type="button" class="photos-open" aria-label=${`Open ${nameOf(picture)}`} disabled=${Boolean(picture.fault)} onClick=${onOpen}>
         ${picture.fault ? html`<span class="photos-unreadable">${picture.fault}</span>` : html`<img loading="lazy" alt="" width=${picture.width} height=${picture.height} src=${fileUrl(picture, "thumbnail")} />`}
       </button>
       <b class="clip" title=${picture.path}>${nameOf(picture)}</b>
@@ -26,12 +26,12 @@ export function Picture({ picture, open }) {
     </li>`
 }
 
-export function PictureDialog({ picture, close }) {
+export function PictureDialog({ picture, onClose }) {
   if (!picture) return null
   return html`
-    <${Dialog} wide title=${nameOf(picture)} close=${close}>
+    <${Dialog} wide title=${nameOf(picture)} onClose=${onClose}>
       <img class="photos-original" alt=${nameOf(picture)} width=${picture.width} height=${picture.height} src=${fileUrl(picture, "original")} />
       <p class="photos-tags">${tagsOf(picture).map((tag) => html`<${KeywordTag} key=${tag.keyword} tag=${tag} />`)}</p>
-      <${DescriptionList} facts=${[["Path", html`<code>${picture.path}</code>`], ["Pixels", `${picture.width} × ${picture.height}`], ["Size", bytes(picture.size)]]} />
+      <${DescriptionList} items=${[["Path", html`<code>${picture.path}</code>`], ["Pixels", `${picture.width} × ${picture.height}`], ["Size", bytes(picture.size)]]} />
     <//>`
 }

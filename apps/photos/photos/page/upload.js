@@ -8,7 +8,7 @@ import { route } from "./library.js"
 /** A file name that the route accepts. */
 const safeName = (name) => name.normalize("NFC").replace(/[^\p{L}\p{N}_ .()+,-]/gu, "_").replace(/^[^\p{L}\p{N}_]+/u, "").slice(-150)
 
-export function Upload({ albums, done }) {
+export function Upload({ albums, onDone }) {
   const [share, setShare] = useState(null)
   const [album, setAlbum] = useState("inbox")
   const input = useRef(null)
@@ -26,7 +26,7 @@ export function Upload({ albums, done }) {
     setShare(null)
     if (input.current) input.current.value = ""
     if (stored) toast(stored === 1 ? "Picture uploaded" : `${stored} pictures uploaded`)
-    done()
+    onDone()
   }
   return html`
     <div class="photos-upload">

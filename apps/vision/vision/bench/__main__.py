@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from vision.bench.measuring import Row, reading, scale, selection
-from vision.bench.memory import memory
-from vision.bench.searching import search
+from vision.bench.measuring import Row, describe_scale, measure_reading, measure_selection
+from vision.bench.memory import measure_memory
+from vision.bench.searching import measure_search
 
 PARTS = ("reading", "selection", "memory", "search")
 
@@ -22,17 +22,17 @@ def main() -> None:
     parser.add_argument(
         "--segments", type=int, default=1_000_000, help="segments to search; default 1 million"
     )
-    asked = parser.parse_args()
-    parts = asked.parts or PARTS
+    options = parser.parse_args()
+    parts = options.parts or PARTS
     with tempfile.TemporaryDirectory(prefix="vision-bench-") as name:
         if "reading" in parts:
-            _print_table(f"Reading ({scale()})", reading())
+            _print_table(f"Reading ({describe_scale()})", measure_reading())
         if "selection" in parts:
-            _print_table("Selection", selection(Path(name)))
+            _print_table("Selection", measure_selection(Path(name)))
         if "memory" in parts:
-            _print_table("Memory", memory(Path(name), asked.minutes))
+            _print_table("Memory", measure_memory(Path(name), options.minutes))
         if "search" in parts:
-            _print_table(f"Search over {asked.segments:,} segments", search(asked.segments))
+            _print_table(f"Search over {options.segments:,} segments", measure_search(options.segments))
 
 
 def _print_table(title: str, rows: Iterable[Row]) -> None:

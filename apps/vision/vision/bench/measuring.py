@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from vision.bench.scenes import SIZES, moving, page, write_video
+from vision.bench.scenes import SIZES, moving_footage, text_page, write_video
 from vision.detector import READ_PIXELS
 from vision.entities import normalize
 from vision.frame_sampler import KeptFrame, sample_frames
-from vision.ocr import read
+from vision.ocr import read_text
 from vision.settings import ocr_text_height
 
 HEIGHTS = (12, 16, 24, 48)
@@ -24,9 +24,9 @@ THRESHOLD = 0.95
 Row = dict[str, Any]
 
 
-def reading() -> Iterator[Row]:
+def measure_reading() -> Iterator[Row]:
     """Recall, precision and CPU seconds per picture, by resolution and height of the text."""
-    _read(page(SIZES["720p"], 24, 1, 0)[0])  # loads the models
+    _read_texts(text_page(SIZES["720p"], 24, 1, 0)[0])  # loads the models
     for name, size in SIZES.items():
         for height in HEIGHTS:
             yield {"resolution": name, "text height": f"{height} px", **_measure_pages(size, height)}
@@ -36,12 +36,16 @@ def _measure_pages(size: tuple[int, int], height: int) -> Row:
     right = found = written = 0
     spent = 0.0
     for seed in range(PAGES):
-        picture, texts = page(size, height, LINES, seed)
-        began = time.process_time()
-        got = _read(picture)
-        spent += time.process_time() - began
+        picture, texts = text_page(size, height, LINES, seed)
+        started = time.process_time()
+        found_texts = _read_texts(picture)
+        spent += time.process_time() - started
         expected = {normalize(text) for text in texts}
-        right, found, written = right + len(got & expected), found + len(got), written + len(expected)
+        right, found, written = (
+            right + len(found_texts & expected),
+            found + len(found_texts),
+            written + len(expected),
+        )
     return {
         "recall": f"{right / written:.2f}",
         "precision": f"{right / max(found, 1):.2f}",
@@ -49,11 +53,11 @@ def _measure_pages(size: tuple[int, int], height: int) -> Row:
     }
 
 
-def selection(folder: Path, seconds: int = 30) -> Iterator[Row]:
+def measure_selection(folder: Path, seconds: int = 30) -> Iterator[Row]:
     """Share of sampled frames that are read where everything moves, and the recall of captions."""
     for name in ("720p", "1080p"):
         for texts in (False, True):
-            pictures, captions = moving(SIZES[name], seconds, texts=texts)
+            pictures, captions = moving_footage(SIZES[name], seconds, texts=texts)
             video = folder / f"{name}-{texts}.mp4"
             write_video(video, SIZES[name], pictures)
             for fps in (10, 1):
@@ -69,28 +73,28 @@ def _footage(name: str, *, texts: bool) -> str:
 
 
 def _measure_video(video: Path, fps: int, seconds: int, captions: list[str]) -> Row:
-    began, sampled = time.process_time(), 0
+    started, sampled = time.process_time(), 0
     pictures = []
     for found in sample_frames(video, fps, THRESHOLD):
         sampled += 1
         if isinstance(found, KeptFrame):
             pictures.append(found.jpeg)
-    looked = time.process_time()
-    got = {text for picture in pictures for text in _read(picture)}
+    sampled_at = time.process_time()
+    found_texts = {text for picture in pictures for text in _read_texts(picture)}
     ended = time.process_time()
     expected = {normalize(text) for text in captions}
     return {
         "frames read": f"{len(pictures)} of {sampled} ({len(pictures) / sampled:.0%})",
-        "recall": f"{len(got & expected) / len(expected):.2f}" if expected else "",
-        "precision": f"{len(got & expected) / max(len(got), 1):.2f}" if expected else "",
-        "CPU s per s: sample": f"{(looked - began) / seconds:.2f}",
-        "ocr": f"{(ended - looked) / seconds:.2f}",
+        "recall": f"{len(found_texts & expected) / len(expected):.2f}" if expected else "",
+        "precision": f"{len(found_texts & expected) / max(len(found_texts), 1):.2f}" if expected else "",
+        "CPU s per s: sample": f"{(sampled_at - started) / seconds:.2f}",
+        "ocr": f"{(ended - sampled_at) / seconds:.2f}",
     }
 
 
-def _read(picture: bytes) -> set[str]:
-    return {normalize(line.text) for line in read(picture, ENGLISH, CONFIDENCE)}
+def _read_texts(picture: bytes) -> set[str]:
+    return {normalize(line.text) for line in read_text(picture, ENGLISH, CONFIDENCE)}
 
 
-def scale() -> str:
+def describe_scale() -> str:
     return f"texts of {ocr_text_height()} pixels are {READ_PIXELS} pixels high for the detector"

@@ -19,18 +19,18 @@ from psycopg.types.json import Jsonb
 
 from posthouse.testing import database, using
 from vision import paths
-from vision.bench.scenes import SIZES, moving, write_video
+from vision.bench.scenes import SIZES, moving_footage, write_video
 from vision.db import sql
 from vision.handlers import app, sample
 from vision.options import ReadingOptions
-from vision.rows import stage_options
+from vision.stages import stage_options
 
 TEAM = "bench"
-SECONDS_BETWEEN_LOOKS = 1
+POLL_SECONDS = 1
 Row = dict[str, Any]
 
 
-def memory(folder: Path, minutes: int) -> Iterator[Row]:
+def measure_memory(folder: Path, minutes: int) -> Iterator[Row]:
     """Yield the resident memory of a worker with one job process, in both halves of each stage.
 
     Without transcode, which is a run of ffmpeg.
@@ -38,7 +38,7 @@ def memory(folder: Path, minutes: int) -> Iterator[Row]:
     video_id = uuid4()
     original = folder / paths.original(video_id)
     original.parent.mkdir(parents=True)
-    pictures, _ = moving(SIZES["720p"], minutes * 60, texts=True)
+    pictures, _ = moving_footage(SIZES["720p"], minutes * 60, texts=True)
     write_video(original, SIZES["720p"], pictures)
     yield from _measure(folder, video_id)
 
@@ -47,7 +47,7 @@ def _measure(folder: Path, video_id: UUID) -> Iterator[Row]:
     with database() as url:
         asyncio.run(_enqueue(url, video_id))
         with _worker(url, folder) as process:
-            sizes = _watch(url, process)
+            sizes = _record_memory(url, process)
     for stage, measured in sizes.items():
         middle = len(measured) // 2
         first, second = max(measured[: middle or 1]), max(measured[middle:])
@@ -56,12 +56,12 @@ def _measure(folder: Path, video_id: UUID) -> Iterator[Row]:
 
 async def _enqueue(url: str, video_id: UUID) -> None:
     path = paths.original(video_id)
-    about_it = {"id": video_id, "team": TEAM, "owner": TEAM, "title": "", "path": path}
+    row = {"id": video_id, "team": TEAM, "owner": TEAM, "title": "", "path": path}
     async with using(app, url):
         app.migrate()
         with psycopg.connect(url) as db:
             options = ReadingOptions(target_fps=1).model_dump()
-            db.execute(sql("video_register"), {**about_it, "options": Jsonb(options)})
+            db.execute(sql("video_register"), {**row, "options": Jsonb(options)})
         first = sample.using(tenant=TEAM, **stage_options(sample, video_id))
         await first.enqueue(video_id=video_id, s3_original_path=path, target_fps=1)
 
@@ -82,23 +82,23 @@ def _worker(url: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
             process.terminate()
 
 
-def _watch(url: str, process: subprocess.Popen[bytes]) -> dict[str, list[int]]:
+def _record_memory(url: str, process: subprocess.Popen[bytes]) -> dict[str, list[int]]:
     """Return the megabytes of the worker and all its processes, by stage, until the video is ready."""
     sizes: dict[str, list[int]] = defaultdict(list)
     with psycopg.connect(url, autocommit=True) as db:
         while process.poll() is None:
-            asked = {"video": None, "team": TEAM, "limit": 1, "offset": 0}
+            parameters = {"video": None, "team": TEAM, "limit": 1, "offset": 0}
             with db.cursor(row_factory=psycopg.rows.dict_row) as cursor:
-                video: Row = cursor.execute(sql("videos_list"), asked).fetchone() or {}
+                video: Row = cursor.execute(sql("videos_list"), parameters).fetchone() or {}
             if video.get("status") in {"ready", "failed"}:
                 break
             if video.get("stage_status") == "running":
-                sizes[video["stage"]].append(_megabytes(process.pid))
-            time.sleep(SECONDS_BETWEEN_LOOKS)
+                sizes[video["stage"]].append(_resident_megabytes(process.pid))
+            time.sleep(POLL_SECONDS)
     return sizes
 
 
-def _megabytes(root: int) -> int:
+def _resident_megabytes(root: int) -> int:
     """Return the resident memory of a process and its descendants."""
     parents, pages = {}, {}
     for folder in Path("/proc").glob("[0-9]*"):

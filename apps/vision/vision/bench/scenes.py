@@ -21,21 +21,21 @@ _WORDS = (
 )  # fmt: skip
 
 
-def phrase(chance: random.Random) -> str:
-    words = " ".join(chance.choice(_WORDS) for _ in range(3))
-    return f"{words.capitalize()} {chance.randint(100, 999)}"
+def random_phrase(rng: random.Random) -> str:
+    words = " ".join(rng.choice(_WORDS) for _ in range(3))
+    return f"{words.capitalize()} {rng.randint(100, 999)}"
 
 
-def page(size: tuple[int, int], text_height: int, lines: int, seed: int) -> tuple[bytes, list[str]]:
+def text_page(size: tuple[int, int], text_height: int, lines: int, seed: int) -> tuple[bytes, list[str]]:
     """Return a JPEG with this many lines of a font of this height on noise, and the texts."""
-    chance = random.Random(seed)  # noqa: S311 - no secret
+    rng = random.Random(seed)  # noqa: S311 - no secret
     width, height = size
     picture = texture(size, seed)
     draw, font = ImageDraw.Draw(picture), ImageFont.load_default(size=text_height)
-    texts = [phrase(chance) for _ in range(lines)]
+    texts = [random_phrase(rng) for _ in range(lines)]
     for row, text in enumerate(texts):
-        left = chance.randint(8, max(9, int(width - font.getlength(text) - 8)))
-        top = row * height // lines + chance.randint(2, max(3, height // lines - int(1.4 * text_height)))
+        left = rng.randint(8, max(9, int(width - font.getlength(text) - 8)))
+        top = row * height // lines + rng.randint(2, max(3, height // lines - int(1.4 * text_height)))
         draw.text((left, top), text, font=font, fill="white")
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", quality=92)
@@ -53,23 +53,23 @@ def texture(size: tuple[int, int], seed: int) -> Image.Image:
     return blended.filter(ImageFilter.GaussianBlur(1))
 
 
-def moving(
+def moving_footage(
     size: tuple[int, int], seconds: int, *, texts: bool, seed: int = 1
 ) -> tuple[Iterator[Any], list[str]]:
     """Return the frames of a camera that pans, with a caption for 3 of every 4 seconds, and the captions."""
-    chance = random.Random(seed)  # noqa: S311 - no secret
+    rng = random.Random(seed)  # noqa: S311 - no secret
     period = CAPTION_SECONDS + PAUSE_SECONDS
-    captions = [phrase(chance) for _ in range(0, seconds, period)] if texts else []
+    captions = [random_phrase(rng) for _ in range(0, seconds, period)] if texts else []
     return _panned(size, seconds, captions, seed), captions
 
 
 def _panned(size: tuple[int, int], seconds: int, captions: list[str], seed: int) -> Iterator[Image.Image]:
     width, height = size
-    ground = texture((width * 2, height), seed)
+    background = texture((width * 2, height), seed)
     font = ImageFont.load_default(size=max(16, height // 24))
     for number in range(seconds * FPS):
         at = number * max(4, width // 160) % width
-        picture = ground.crop((at, 0, at + width, height))
+        picture = background.crop((at, 0, at + width, height))
         caption, second = divmod(number // FPS, CAPTION_SECONDS + PAUSE_SECONDS)
         if captions and second < CAPTION_SECONDS:
             ImageDraw.Draw(picture).text(

@@ -23,7 +23,7 @@ Connection = psycopg.Connection[Any]
 Row = dict[str, Any]
 
 
-def search(segments: int) -> Iterator[Row]:
+def measure_search(segments: int) -> Iterator[Row]:
     """Yield the rows that queries touch, and the milliseconds that they take."""
     with database() as url:
         asyncio.run(_migrate(url))
@@ -46,27 +46,27 @@ def _add_video(db: Connection, team: str, count: int) -> float:
     named = {"video": video_id, "team": team}
     db.execute(sql("bench_video"), {**named, "path": str(video_id)})
     db.execute(sql("bench_segments"), {**named, "count": count})
-    began = time.monotonic()
+    started = time.monotonic()
     db.execute(sql("search_refresh"), {"video": video_id})
-    return time.monotonic() - began
+    return time.monotonic() - started
 
 
 def _search(db: Connection, text: str) -> Row:
-    asked: Row = {"words": text, "terms": [], "team": TEAMS[0], "video": None, "limit": 50, "offset": 0}
+    parameters: Row = {"words": text, "terms": [], "team": TEAMS[0], "video": None, "limit": 50, "offset": 0}
     before = _counters(db)
-    hits = len(db.execute(sql("search"), asked).fetchall())
+    hits = len(db.execute(sql("search"), parameters).fetchall())
     counted = [after - first for first, after in zip(before, _counters(db), strict=True)]
-    return _row(text, min(_seconds(db, asked) for _ in range(RUNS)), hits, *counted)
+    return _row(text, min(_seconds(db, parameters) for _ in range(RUNS)), hits, *counted)
 
 
-def _seconds(db: Connection, asked: Row) -> float:
-    began = time.monotonic()
-    db.execute(sql("search"), asked)
-    return time.monotonic() - began
+def _seconds(db: Connection, parameters: Row) -> float:
+    started = time.monotonic()
+    db.execute(sql("search"), parameters)
+    return time.monotonic() - started
 
 
 def _counters(db: Connection) -> list[int]:
-    return [int(count) for count in db.execute(sql("bench_touched")).fetchone() or ()]
+    return [int(count) for count in db.execute(sql("bench_buffers")).fetchone() or ()]
 
 
 def _row(text: str, seconds: float, *figures: int) -> Row:

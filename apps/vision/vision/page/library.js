@@ -5,20 +5,20 @@ import { link } from "posthouse/router.js"
 import { Search } from "posthouse/search.js"
 import { AsyncContent, Button, EmptyState, Progress, Time } from "posthouse/components/display.js"
 import { Uploads } from "./uploads.js"
-import { clock, Marked, media, route, stateOf } from "./words.js"
+import { clock, Marked, media, route, stateOf } from "./videos.js"
 
-const LIVE = 1500
+const POLL_MS = 1500
 const PAGE = 100
 const MAX_SHOWN = 500
 
 export function Library({ query }) {
   const [limit, setLimit] = useState(PAGE)
-  const videos = useApi(route("videos"), { limit }, { every: LIVE })
+  const videos = useApi(route("videos"), { limit }, { every: POLL_MS })
   const asked = query.q ?? ""
   return html`
     <div class="vision">
-      <div class="vision-bar"><${Search} class="vision-search" asked=${asked} what="Search the texts in all videos" hint="Search texts: words, @mention, #hashtag, 4711" /><${Uploads} done=${videos.reload} /></div>
-      ${asked ? html`<${Hits} key=${asked} asked=${asked} />` : html`<${AsyncContent} from=${videos}>${(found) => html`<${Videos} videos=${found} />
+      <div class="vision-bar"><${Search} class="vision-search" value=${asked} label="Search the texts in all videos" hint="Search texts: words, @mention, #hashtag, 4711" /><${Uploads} onDone=${videos.reload} /></div>
+      ${asked ? html`<${SearchResults} key=${asked} text=${asked} />` : html`<${AsyncContent} request=${videos}>${(found) => html`<${Videos} videos=${found} />
         <${More} shown=${found.length} limit=${limit} setLimit=${setLimit} />`}<//>`}
     </div>`
 }
@@ -27,15 +27,15 @@ export function Library({ query }) {
 const More = ({ shown, limit, setLimit }) => shown === limit && limit < MAX_SHOWN
   && html`<p class="vision-more"><${Button} onClick=${() => setLimit(Math.min(MAX_SHOWN, limit + PAGE))}>Show more<//></p>`
 
-function Hits({ asked }) {
+function SearchResults({ text }) {
   const [limit, setLimit] = useState(PAGE)
-  const hits = useApi(route("search"), { q: asked, limit })
+  const hits = useApi(route("search"), { q: text, limit })
   return html`
-    <${AsyncContent} from=${hits}>${(found) => found.length
+    <${AsyncContent} request=${hits}>${(found) => found.length
       ? html`<ul class="vision-hits" aria-label="Search results">${found.map((hit) => html`
-          <li key=${hit.segment_id}><a href=${link(`videos/${hit.video_id}`, { t: hit.t_start, q: asked })}>
+          <li key=${hit.segment_id}><a href=${link(`videos/${hit.video_id}`, { t: hit.t_start, q: text })}>
             <${Picture} video=${hit.video_id} name=${hit.t_start} />
-            <span class="vision-text"><b><${Marked} text=${hit.text} query=${asked} /></b>
+            <span class="vision-text"><b><${Marked} text=${hit.text} query=${text} /></b>
               <small>${clock(hit.t_start)} – ${clock(hit.t_end)} · ${hit.title || "Untitled"}</small></span>
           </a></li>`)}</ul><${More} shown=${found.length} limit=${limit} setLimit=${setLimit} />`
       : html`<${EmptyState} icon="search" title="No text found">All words must be visible in one line of a video. Try fewer or shorter words.<//>`}<//>`

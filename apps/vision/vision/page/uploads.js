@@ -5,7 +5,7 @@ import { useSession } from "posthouse/session.js"
 import { Button, Progress } from "posthouse/components/display.js"
 import { showError } from "posthouse/components/toast.js"
 import { upload } from "posthouse/upload.js"
-import { languageName, route } from "./words.js"
+import { languageName, route } from "./videos.js"
 
 const TYPES = "video/*,.mkv,.ts"
 
@@ -23,33 +23,33 @@ async function add(file, languages, options) {
   }
 }
 
-export function Uploads({ done }) {
+export function Uploads({ onDone }) {
   const session = useSession()
   const [language, setLanguage] = useState("eng")
   if (!session.can("jobs:write")) return null
   return html`
     <div class="vision-upload">
-      <${Language} value=${language} change=${setLanguage} />
-      <${FileButton} strong icon="plus" multiple done=${done} act=${(file, options) => add(file, [...new Set([language, "eng"])], options)}>Upload videos<//>
+      <${Language} value=${language} onChange=${setLanguage} />
+      <${FileButton} strong icon="plus" multiple onDone=${onDone} onFile=${(file, options) => add(file, [...new Set([language, "eng"])], options)}>Upload videos<//>
     </div>`
 }
 
-function Language({ value, change }) {
+function Language({ value, onChange }) {
   const languages = useApi(route("languages"), {})
   const names = (languages.data ?? [value]).map((code) => [code, languageName(code)]).sort((a, b) => a[1].localeCompare(b[1]))
   return html`
-    <select aria-label="Language of the texts" title="Language of the texts" value=${value} onChange=${(event) => change(event.target.value)}>
+    <select aria-label="Language of the texts" title="Language of the texts" value=${value} onChange=${(event) => onChange(event.target.value)}>
       ${names.map(([code, name]) => html`<option key=${code} value=${code}>${name}</option>`)}
     </select>`
 }
 
 /** Replaces the original of a video, for example of one that failed. */
-export const Replace = ({ video, done }) => html`
-  <${FileButton} small icon="retry" done=${done} act=${(file, options) => send(video.video_id, file, options)}>
+export const Replace = ({ video, onDone }) => html`
+  <${FileButton} small icon="retry" onDone=${onDone} onFile=${(file, options) => send(video.video_id, file, options)}>
     ${video.status === "failed" ? "Upload again" : "Replace"}<//>`
 
-/** A button that asks for files and sends them with `act`; meanwhile the progress, and a button that stops it. */
-function FileButton({ act, done, multiple = false, children, ...rest }) {
+/** A button that asks for files and sends them with `onFile`; meanwhile the progress, and a button that stops it. */
+function FileButton({ onFile, onDone, multiple = false, children, ...rest }) {
   const [share, setShare] = useState(null)
   const input = useRef(null)
   const stopping = useRef(null)
@@ -57,8 +57,8 @@ function FileButton({ act, done, multiple = false, children, ...rest }) {
     stopping.current = new AbortController()
     for (const file of [...event.target.files]) {
       setShare(0)
-      await act(file, { progress: setShare, signal: stopping.current.signal }).catch((error) => error.name === "AbortError" || showError(error))
-      done()
+      await onFile(file, { progress: setShare, signal: stopping.current.signal }).catch((error) => error.name === "AbortError" || showError(error))
+      onDone()
       if (stopping.current.signal.aborted) break
     }
     setShare(null)

@@ -9,20 +9,20 @@ import { Confirm, Dialog } from "posthouse/components/dialog.js"
 import { SelectField } from "posthouse/components/forms.js"
 import { runWithToast, showError, toast } from "posthouse/components/toast.js"
 import { Replace } from "./uploads.js"
-import { clock, Marked, media, route, stateOf } from "./words.js"
+import { clock, Marked, media, route, stateOf } from "./videos.js"
 
-const LIVE = 1500
+const POLL_MS = 1500
 
 export function Video({ id, query }) {
-  const video = useApi(route(`videos/${id}`), {}, { every: LIVE })
+  const video = useApi(route(`videos/${id}`), {}, { every: POLL_MS })
   return html`
     <div class="vision">
       <${BackLink} href=${link("", { q: query.q })}>${query.q ? "Search results" : "All videos"}<//>
-      <${AsyncContent} from=${video}>${(found) => html`<${Shown} video=${found} query=${query} reload=${video.reload} />`}<//>
+      <${AsyncContent} request=${video}>${(found) => html`<${VideoDetails} video=${found} query=${query} reload=${video.reload} />`}<//>
     </div>`
 }
 
-function Shown({ video, query, reload }) {
+function VideoDetails({ video, query, reload }) {
   const player = useRef(null)
   const state = stateOf(video)
   const seek = (ms) => {
@@ -38,7 +38,7 @@ function Shown({ video, query, reload }) {
     ${video.warning && html`<p class="vision-warning">${video.warning}</p>`}
     <div class="vision-watch">
       ${video.s3_proxy_path && html`<${Player} video=${video} player=${player} at=${Number(query.t ?? 0)} />`}
-      ${video.status === "ready" && html`<${Texts} video=${video} query=${query} seek=${seek} />`}
+      ${video.status === "ready" && html`<${Texts} video=${video} query=${query} onSeek=${seek} />`}
     </div>`
 }
 
@@ -54,18 +54,18 @@ function Actions({ video, reload }) {
     <span class="vision-actions">
       ${video.s3_proxy_path && html`<${Button} small icon="link" onClick=${() => setOpen("share")}>Share<//>`}
       ${session.can("jobs:write") && html`
-        ${video.status !== "processing" && html`<${Replace} video=${video} done=${reload} />`}
+        ${video.status !== "processing" && html`<${Replace} video=${video} onDone=${reload} />`}
         <${Button} danger small icon="trash" onClick=${() => setOpen("remove")}>Delete<//>`}
     </span>
-    ${open === "share" && html`<${Share} video=${video} close=${close} />`}
-    ${open === "remove" && html`<${Confirm} title="Delete the video?" danger actText="Delete" act=${remove} close=${close}>
+    ${open === "share" && html`<${Share} video=${video} onClose=${close} />`}
+    ${open === "remove" && html`<${Confirm} title="Delete the video?" danger submitText="Delete" onSubmit=${remove} onClose=${close}>
       The file, its stream, texts and clips are deleted. This cannot be undone.<//>`}`
 }
 
-const LIVES = [["3600", "1 hour"], ["86400", "1 day"], ["604800", "7 days"]]
+const LINK_LIFETIMES = [["3600", "1 hour"], ["86400", "1 day"], ["604800", "7 days"]]
 
 /** Creates a link to the stream that needs no login and expires. */
-function Share({ video, close }) {
+function Share({ video, onClose }) {
   const [life, setLife] = useState("86400")
   const [url, setUrl] = useState(null)
   const create = async () => {
@@ -74,8 +74,8 @@ function Share({ video, close }) {
     return false
   }
   return html`
-    <${Dialog} title="Share the video" close=${close} act=${create} actText="Create link" closeText="Close">
-      <${SelectField} label="Expires after" value=${life} change=${setLife} options=${LIVES}
+    <${Dialog} title="Share the video" onClose=${onClose} onSubmit=${create} submitText="Create link" closeText="Close">
+      <${SelectField} label="Expires after" value=${life} onChange=${setLife} options=${LINK_LIFETIMES}
         hint="The link plays the video without a login until then, in all players of HLS streams such as VLC and Safari." />
       ${url && html`<${Snippet} text=${url} />`}
     <//>`
@@ -100,15 +100,15 @@ function Player({ video, player, at }) {
   return html`<video class="vision-player" ref=${player} controls playsinline autoplay=${at > 0} muted=${at > 0} poster=${at ? undefined : media(video.video_id, "poster.jpg")}></video>`
 }
 
-function Texts({ video, query, seek }) {
+function Texts({ video, query, onSeek }) {
   const session = useSession()
   const texts = useApi(route(`videos/${video.video_id}/segments`), { limit: 500 })
   return html`
     <${Card} title="Texts" class="vision-texts">
-      <${AsyncContent} from=${texts}>${(found) => found.length
+      <${AsyncContent} request=${texts}>${(found) => found.length
         ? html`<ul aria-label="Texts">${found.map((text) => html`
             <li key=${text.segment_id} aria-current=${String(text.t_start) === query.t ? "true" : undefined}>
-              <button type="button" class="vision-seek" onClick=${() => seek(text.t_start)}><span class="figure">${clock(text.t_start)}</span>
+              <button type="button" class="vision-seek" onClick=${() => onSeek(text.t_start)}><span class="figure">${clock(text.t_start)}</span>
                 <span><${Marked} text=${text.text} query=${query.q ?? ""} /></span></button>
               ${session.can("jobs:write") && html`<${ClipButton} video=${video} text=${text} />`}
             </li>`)}</ul>`

@@ -17,7 +17,7 @@ function Apps() {
   useEffect(() => setEvery(apps.data?.some(isActive) ? 1000 : 5000), [apps.data])
   return html`
     <p class="faint">Each application is a package on Posthouse with jobs and routes of its own. Run a demo to fill it with data.</p>
-    <${AsyncContent} from=${apps} lines=${8}>${(list) => list.length
+    <${AsyncContent} request=${apps} lines=${8}>${(list) => list.length
       ? html`<div class="apps">${list.map((app) => html`<${App} key=${app.name} app=${app} reload=${apps.reload} />`)}</div>`
       : html`<${EmptyState} title="No applications" command="posthouse up">Applications with pages or demos appear here.<//>`}<//>`
 }
@@ -66,7 +66,7 @@ function Demo({ name, demo }) {
         <p class="clip">${[step, message].filter(Boolean).join(": ") || (status === "queued" ? "Waiting for a worker" : "Starting")}</p>`}
       ${error && status !== "succeeded" && html`<p class="bad">${error}</p>`}
       ${result?.links.length > 0 && html`<${Links} links=${result.links} />`}
-      ${result && html`<${DescriptionList} facts=${result.figures.map(([key, value]) => [humanize(key), html`<${Written} text=${written(value)} />`])} />`}
+      ${result && html`<${DescriptionList} items=${result.figures.map(([key, value]) => [humanize(key), html`<${Written} text=${written(value)} />`])} />`}
     </section>`
 }
 

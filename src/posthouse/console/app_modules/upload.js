@@ -16,7 +16,7 @@ export function upload(path, content, { method = "PUT", query, headers = {}, pro
     request.onabort = () => reject(new DOMException("The upload was stopped.", "AbortError"))
     request.onload = () => {
       const data = parsed(request.responseText, request.getResponseHeader("content-type"))
-      if (request.status === 401) state.onLogout()
+      if (request.status === 401) state.onUnauthorized()
       if (request.status >= 200 && request.status < 300) resolve(data)
       else reject(new ApiError(request.status, data))
     }

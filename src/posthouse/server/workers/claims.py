@@ -16,7 +16,7 @@ from pydantic_core import to_json
 from posthouse.server.http.auth import Access
 from posthouse.server.schemas.workers import ClaimRequest
 from posthouse.server.workers.registry import RemoteWorkers
-from posthouse.storage.leases import Claim
+from posthouse.storage.leases import Claim, ClaimOptions
 from posthouse.storage.notifications import NotificationListener, WakeupRequests
 from posthouse.waiting import end_tasks, wait_for_event
 
@@ -50,7 +50,7 @@ async def claim(
             await notifications.wakeup_requests.request(body.queues)
         begun = time.monotonic()
         found = await workers.claim(
-            access, body.worker_id, body.lease_seconds, body.token or uuid4(), _wanted(body)
+            access, body.worker_id, body.lease_seconds, body.token or uuid4(), _options(body)
         )
         left = arrived + body.wait_seconds - time.monotonic()
         if found.rows or left <= 0 or notifications.stopping:
@@ -61,18 +61,18 @@ async def claim(
             return _answer(body, found, 0.0, [])
 
 
-def _wanted(body: ClaimRequest) -> dict[str, Any]:
-    return {
-        "queues": body.queues,
-        "kinds": body.kinds,
-        "limit": body.limit,
-        "lane_cursors": dict(body.lane_cursors),
-        "allow_suspect": body.allow_suspect,
-        "capabilities": body.capabilities,
-        "tenant_usage": body.tenant_usage,
-        "preference_wait": body.preference_wait_seconds,
-        "min_jobs": body.min_jobs,
-    }
+def _options(body: ClaimRequest) -> ClaimOptions:
+    return ClaimOptions(
+        body.queues,
+        body.kinds,
+        body.limit,
+        dict(body.lane_cursors),
+        body.allow_suspect,
+        body.capabilities,
+        body.tenant_usage,
+        body.preference_wait_seconds,
+        body.min_jobs,
+    )
 
 
 def _answer(body: ClaimRequest, found: Claim, waited: float, recovered: list[Claim]) -> bytes:

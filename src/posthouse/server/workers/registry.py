@@ -26,7 +26,7 @@ from posthouse.server.http.auth import Access, Pool
 from posthouse.server.schemas.workers import LeaseRef, Registration
 from posthouse.storage.attempts import PostgresAttemptStore
 from posthouse.storage.errors import to_posthouse_error
-from posthouse.storage.leases import Claim, Leases
+from posthouse.storage.leases import Claim, ClaimOptions, Leases
 from posthouse.storage.queries import fetch_rows, query
 
 T = TypeVar("T")
@@ -99,13 +99,13 @@ class RemoteWorkers:
             raise Forbidden(f"worker {worker_id} was registered with another key; use that key")
 
     async def claim(
-        self, access: Access, worker_id: UUID, lease_seconds: float, token: UUID, wanted: Mapping[str, Any]
+        self, access: Access, worker_id: UUID, lease_seconds: float, token: UUID, options: ClaimOptions
     ) -> Claim:
         """Claim jobs in the transaction that checks the worker, so that its row exists for the claim."""
         async with self._pool.connection() as connection, connection.transaction():
             await self._check(connection, access.actor, worker_id)
             leases = Leases.over(_TransactionRunner(connection), worker_id, lease_seconds)
-            return await leases.claim(**wanted, token=token)
+            return await leases.claim(options, token)
 
     async def recover_claims(
         self, worker_id: UUID, lease_seconds: float, tokens: Sequence[UUID]

@@ -19,7 +19,7 @@ from posthouse.settings import Settings
 from posthouse.storage.attempts import LogEntry
 from posthouse.storage.claimed import ClaimedJob
 from posthouse.storage.connections import HandlerPools
-from posthouse.storage.leases import ERROR_LIMIT, Claim, ReadyBatch, Settlement, Success
+from posthouse.storage.leases import ERROR_LIMIT, Claim, ClaimOptions, ReadyBatch, Settlement, Success
 from posthouse.worker.backend import UNREACHABLE, NotificationCallbacks
 from posthouse.worker.remote.artifacts import HttpArtifactStore
 from posthouse.worker.remote.client import (
@@ -47,38 +47,23 @@ class HttpLeaseStore:
     async def close(self) -> None:
         """Do nothing: the connection is shared."""
 
-    async def claim(
-        self,
-        queues: Sequence[str],
-        kinds: Sequence[str],
-        limit: int,
-        lane_cursors: Mapping[int, int],
-        *,
-        allow_suspect: bool,
-        capabilities: Sequence[str] = (),
-        tenant_usage: Mapping[str, float] | None = None,
-        preference_wait: float = 20.0,
-        min_jobs: int = 0,
-    ) -> Claim:
-        """Claim up to ``limit`` jobs, or none if fewer than ``min_jobs`` can start.
-
-        The jobs of earlier claims whose responses were lost are recovered.
-        """
+    async def claim(self, options: ClaimOptions) -> Claim:
+        """Claim jobs, and recover those of earlier claims whose responses were lost."""
         token, asked_at = str(uuid4()), time.monotonic()
         pending = [old for old, until in self._pending_tokens.items() if until > asked_at]
         body = {
             "worker_id": self._worker,
             "token": token,
-            "queues": queues,
-            "kinds": kinds,
-            "limit": limit,
+            "queues": options.queues,
+            "kinds": options.kinds,
+            "limit": options.limit,
             "lease_seconds": self.lease_seconds,
-            "lane_cursors": list(lane_cursors.items()),
-            "allow_suspect": allow_suspect,
-            "capabilities": capabilities,
-            "tenant_usage": tenant_usage or {},
-            "preference_wait_seconds": preference_wait,
-            "min_jobs": min_jobs,
+            "lane_cursors": list(options.lane_cursors.items()),
+            "allow_suspect": options.allow_suspect,
+            "capabilities": options.capabilities,
+            "tenant_usage": options.tenant_usage or {},
+            "preference_wait_seconds": options.preference_wait,
+            "min_jobs": options.min_jobs,
             "wants_wakeup": self._wants_wakeup,
             "pending_tokens": pending,
             "payload_as_text": True,

@@ -2,7 +2,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import process_jobs as chores_module
+import process_jobs
 import psutil
 import psycopg
 import pytest
@@ -17,7 +17,7 @@ from support.workers import running_worker
 
 
 @dataclass
-class Workplace:
+class ProcessWorker:
     """The app of process_jobs.py, a worker with one process that runs its jobs, and their database."""
 
     app: App
@@ -26,12 +26,12 @@ class Workplace:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def workplace(server):
+async def process_worker(server):
     """One for all tests of a module: a process takes half a second to load what it runs."""
     with (
         testing.database(server) as database,
         psycopg.connect(database, autocommit=True) as db,
-        nothing_left(),
+        no_leftover_processes(),
     ):
         db.execute("create table words (word text)")
         settings = Settings(
@@ -42,12 +42,12 @@ async def workplace(server):
             rescue_grace_seconds=0.0,
             process_slots=1,
         )
-        async with testing.using(chores_module.app, settings) as app, running_worker(app) as worker:
-            yield Workplace(app, worker, db)
+        async with testing.using(process_jobs.app, settings) as app, running_worker(app) as worker:
+            yield ProcessWorker(app, worker, db)
 
 
 @contextmanager
-def nothing_left():
+def no_leftover_processes():
     """Nothing that a worker started is left when the block is over."""
     forkserver.socket_path()  # what forks commands for tests stays
     before = {process.pid for process in psutil.Process().children(recursive=True)}
@@ -57,9 +57,9 @@ def nothing_left():
 
 
 @pytest.fixture
-async def chores(settings):
+async def process_app(settings):
     """The app of process_jobs.py on this test's database, with one process by default: each loads all."""
-    app = chores_module.app
+    app = process_jobs.app
     app._given_settings = replace(settings, process_slots=1)
     app.__dict__.pop("settings", None)
     yield app
@@ -86,11 +86,11 @@ class MarkerFile:
 
 
 @pytest.fixture
-def marks(tmp_path):
+def marker_file(tmp_path):
     return MarkerFile(tmp_path)
 
 
 @pytest.fixture
 def leftovers():
-    with nothing_left():
+    with no_leftover_processes():
         yield

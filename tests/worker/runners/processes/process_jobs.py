@@ -89,9 +89,9 @@ def order_and_fail(job: posthouse.Job) -> None:
 
 
 @app.job(runner="process")
-def report(job: posthouse.Job, marks: str) -> None:
+def report(job: posthouse.Job, marker_file: str) -> None:
     job.progress(40, step="half", message="on the way")
-    _wait_for(Path(marks) / "go")
+    _wait_for(Path(marker_file) / "go")
 
 
 @app.job(runner="process")
@@ -104,28 +104,28 @@ async def report_async(job: posthouse.Job) -> list[str]:
 
 
 @app.job(runner="process", retry=NOW)
-def step_by_step(job: posthouse.Job, marks: str) -> list[object]:
-    found = job.step("once", _count, marks)
+def step_by_step(job: posthouse.Job, marker_file: str) -> list[object]:
+    found = job.step("once", _count, marker_file)
     if job.attempt == 1:
         raise ValueError("again")
     return [found, job.steps_done()]
 
 
-def _count(marks: str) -> int:
-    with (Path(marks) / "steps").open("a") as file:
+def _count(marker_file: str) -> int:
+    with (Path(marker_file) / "steps").open("a") as file:
         return file.write("x")
 
 
 @app.job(runner="process")
-def report_until_lost(job: posthouse.Job, marks: str) -> None:
-    _mark(marks, "started")
+def report_until_lost(job: posthouse.Job, marker_file: str) -> None:
+    _mark(marker_file, "started")
     try:
         while True:
             with contextlib.suppress(posthouse.Cancel):  # the worker may be quicker to end it
                 job.progress(message=str(time.monotonic()))
                 time.sleep(0.02)
     except posthouse.LeaseLost:
-        _mark(marks, "lost")
+        _mark(marker_file, "lost")
         raise
 
 
@@ -169,35 +169,35 @@ def hang_in_c(job: posthouse.Job) -> int:
 
 
 @app.job(runner="process")
-def hang(job: posthouse.Job, marks: str) -> None:
-    _mark(marks, f"started {os.getpid()}")
+def hang(job: posthouse.Job, marker_file: str) -> None:
+    _mark(marker_file, f"started {os.getpid()}")
     ctypes.PyDLL(None).sleep(3600)
 
 
 @app.job(runner="process", max_attempts=1)
-def linger(job: posthouse.Job, marks: str) -> None:
-    _mark(marks, f"started {os.getpid()}")
+def linger(job: posthouse.Job, marker_file: str) -> None:
+    _mark(marker_file, f"started {os.getpid()}")
     try:
         time.sleep(3600)
     except posthouse.Cancel:
-        _mark(marks, f"told, canceled={job.canceled}")
+        _mark(marker_file, f"told, canceled={job.canceled}")
         raise
 
 
 @app.job(runner="process", max_attempts=1)
-async def linger_async(marks: str) -> None:
-    _mark(marks, f"started {os.getpid()}")
+async def linger_async(marker_file: str) -> None:
+    _mark(marker_file, f"started {os.getpid()}")
     try:
         await asyncio.sleep(3600)
     except asyncio.CancelledError:
-        _mark(marks, "told")
+        _mark(marker_file, "told")
         raise
 
 
 @app.job(runner="process")
-def spawn_and_hang(marks: str) -> None:
+def spawn_and_hang(marker_file: str) -> None:
     program = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
-    _mark(marks, f"started {os.getpid()} {program.pid}")
+    _mark(marker_file, f"started {os.getpid()} {program.pid}")
     ctypes.PyDLL(None).sleep(3600)
 
 
@@ -211,10 +211,10 @@ print(program.pid)
 
 
 @app.job(runner="process", max_attempts=1)
-def daemonise_and_hang(marks: str) -> None:
+def daemonise_and_hang(marker_file: str) -> None:
     """The program has a session of its own, and its parent has ended."""
     started = subprocess.run([sys.executable, "-c", DAEMON], stdout=subprocess.PIPE, text=True, check=True)
-    _mark(marks, f"started {os.getpid()} {started.stdout.strip()}")
+    _mark(marker_file, f"started {os.getpid()} {started.stdout.strip()}")
     ctypes.PyDLL(None).sleep(3600)
 
 
@@ -269,16 +269,16 @@ def write(job: posthouse.Job, word: str) -> None:
 
 
 @app.job(runner="process")
-async def write_async(job: posthouse.Job, word: str, marks: str) -> None:
+async def write_async(job: posthouse.Job, word: str, marker_file: str) -> None:
     async with job.commit() as connection:
         await connection.execute("insert into words values (%s)", (word,))
-    _mark(marks, "written")
-    await asyncio.to_thread(_wait_for, Path(marks) / "go")
-    _mark(marks, "done")
+    _mark(marker_file, "written")
+    await asyncio.to_thread(_wait_for, Path(marker_file) / "go")
+    _mark(marker_file, "done")
 
 
-def _mark(marks: str, text: str) -> None:
-    with (Path(marks) / "marks").open("a") as file:
+def _mark(marker_file: str, text: str) -> None:
+    with (Path(marker_file) / "marks").open("a") as file:
         file.write(f"{text}\n")
 
 

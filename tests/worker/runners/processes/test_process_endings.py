@@ -12,14 +12,14 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.fixture(scope="module")
-def db(workplace):
-    return workplace.db
+def db(process_worker):
+    return process_worker.db
 
 
 @pytest.fixture
-def processes(workplace):
+def processes(process_worker):
     """The pool of the worker, when it has its process."""
-    return workplace.worker.processes
+    return process_worker.worker.processes
 
 
 async def the_process(processes):
@@ -36,37 +36,41 @@ async def test_a_timeout_ends_a_handler_that_never_returns_from_c_code(processes
     assert attempt_outcomes(db, handle.id) == [(1, "timeout"), (2, "succeeded")]
 
 
-async def test_a_handler_is_told_to_stop_before_it_is_ended(processes, db, marks):
+async def test_a_handler_is_told_to_stop_before_it_is_ended(processes, db, marker_file):
     before = await the_process(processes)
-    handle = await jobs.linger.using(timeout="200ms").enqueue(marks=marks.folder)
+    handle = await jobs.linger.using(timeout="200ms").enqueue(marker_file=marker_file.folder)
     assert await ended(db, handle) == ["dead_letter"]
     assert await the_process(processes) == before, "it stopped in time: no need to end its process"
-    assert list(marks)[1:] == ["told, canceled=False"]
+    assert list(marker_file)[1:] == ["told, canceled=False"]
     assert attempt_outcomes(db, handle.id) == [(1, "timeout")]
 
 
-async def test_an_async_handler_is_canceled_at_its_timeout(workplace, db, marks):
-    handle = await jobs.linger_async.using(timeout="200ms").enqueue(marks=marks.folder)
+async def test_an_async_handler_is_canceled_at_its_timeout(process_worker, db, marker_file):
+    handle = await jobs.linger_async.using(timeout="200ms").enqueue(marker_file=marker_file.folder)
     assert await ended(db, handle) == ["dead_letter"]
-    assert list(marks)[1:] == ["told"]
+    assert list(marker_file)[1:] == ["told"]
     assert attempt_outcomes(db, handle.id) == [(1, "timeout")]
 
 
-async def test_the_timeout_starts_with_the_handler_not_with_the_wait_for_a_process(workplace, db, marks):
-    first = await jobs.report.enqueue(marks=marks.folder)
+async def test_the_timeout_starts_with_the_handler_not_with_the_wait_for_a_process(
+    process_worker, db, marker_file
+):
+    first = await jobs.report.enqueue(marker_file=marker_file.folder)
     second = await jobs.double.using(timeout="500ms").enqueue(number=1)
     await eventually(lambda: job_status(db, first.id) == "running")
-    heartbeat = workplace.worker.heartbeat
+    heartbeat = process_worker.worker.heartbeat
     beats = heartbeat.beats
     await eventually(lambda: heartbeat.beats > beats + 4)  # longer than the timeout
-    marks.go()
+    marker_file.go()
     assert await second.wait("60s") == 2
     assert attempt_outcomes(db, second.id) == [(1, "succeeded")]
 
 
-async def test_a_canceled_job_and_what_it_started_are_gone_when_it_is_reported(workplace, db, marks):
-    handle = await jobs.spawn_and_hang.enqueue(marks=marks.folder)
-    pids = await eventually(marks.pids)
+async def test_a_canceled_job_and_what_it_started_are_gone_when_it_is_reported(
+    process_worker, db, marker_file
+):
+    handle = await jobs.spawn_and_hang.enqueue(marker_file=marker_file.folder)
+    pids = await eventually(marker_file.pids)
     assert len(pids) == 2
     assert all(psutil.pid_exists(pid) for pid in pids)
     cancel(db, handle.id)
@@ -74,21 +78,21 @@ async def test_a_canceled_job_and_what_it_started_are_gone_when_it_is_reported(w
     await eventually(lambda: not any(alive(pid) for pid in pids))
 
 
-async def test_a_timeout_kills_the_whole_tree_even_in_sessions_of_its_own(workplace, db, marks):
-    handle = await jobs.daemonise_and_hang.using(timeout="3s").enqueue(marks=marks.folder)
-    pids = await eventually(marks.pids)
+async def test_a_timeout_kills_the_whole_tree_even_in_sessions_of_its_own(process_worker, db, marker_file):
+    handle = await jobs.daemonise_and_hang.using(timeout="3s").enqueue(marker_file=marker_file.folder)
+    pids = await eventually(marker_file.pids)
     assert all(alive(pid) for pid in pids)
     assert await ended(db, handle) == ["dead_letter"]
     await eventually(lambda: not any(alive(pid) for pid in pids))
     assert attempt_outcomes(db, handle.id) == [(1, "timeout")]
 
 
-async def test_a_handler_sees_that_it_is_canceled(workplace, db, marks):
-    handle = await jobs.linger.enqueue(marks=marks.folder)
-    await eventually(marks.pids)
+async def test_a_handler_sees_that_it_is_canceled(process_worker, db, marker_file):
+    handle = await jobs.linger.enqueue(marker_file=marker_file.folder)
+    await eventually(marker_file.pids)
     cancel(db, handle.id)
     assert await ended(db, handle) == ["canceled"]
-    assert list(marks)[1:] == ["told, canceled=True"]
+    assert list(marker_file)[1:] == ["told, canceled=True"]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +100,9 @@ async def test_a_handler_sees_that_it_is_canceled(workplace, db, marks):
     [
         ("segfault", ("Crashed", "its process was killed by SIGSEGV (signal 11)", -11)),
         pytest.param(
-            "abort", ("Crashed", "its process was killed by SIGABRT (signal 6)", -6), marks=pytest.mark.soak
+            "abort",
+            ("Crashed", "its process was killed by SIGABRT (signal 6)", -6),
+            marks=pytest.mark.soak,
         ),
         ("kill", ("Crashed", "its process was killed by SIGKILL (signal 9): probably out of memory", -9)),
         pytest.param("exit", ("Crashed", "its process ended with exit code 3", 3), marks=pytest.mark.soak),
@@ -118,7 +124,7 @@ async def test_a_crash_is_counted_and_the_job_runs_again(processes, db, how, exp
 
 
 async def test_a_poisonous_job_is_in_the_dead_letter_after_three_crashes_and_the_others_are_done(
-    workplace, db
+    process_worker, db
 ):
     others = [await jobs.double.enqueue(number=number) for number in range(30)]
     poison = await jobs.crash.enqueue(how="segfault")

@@ -84,11 +84,11 @@ def worker_command(database, slots):
             worker.kill()
 
 
-async def test_a_killed_worker_leaves_nothing_behind(chores, database, db, marks):
+async def test_a_killed_worker_leaves_nothing_behind(process_app, database, db, marker_file):
     """Neither a process that is deep in C code, nor a program that it started, nor the idle ones."""
-    handle = await jobs.spawn_and_hang.enqueue(marks=marks.folder)
+    handle = await jobs.spawn_and_hang.enqueue(marker_file=marker_file.folder)
     with worker_command(database, 3) as worker:
-        pids = await eventually(marks.pids)
+        pids = await eventually(marker_file.pids)
         family = psutil.Process(worker.pid).children(recursive=True)
         assert {*pids} < {process.pid for process in family}
         assert len(family) >= 5
@@ -97,14 +97,14 @@ async def test_a_killed_worker_leaves_nothing_behind(chores, database, db, marks
     assert job_status(db, handle.id) == "running", "it was not rescued yet"
 
 
-async def test_a_signal_to_the_whole_family_lets_the_worker_drain(chores, database, db, marks):
-    handle = await jobs.report.enqueue(marks=marks.folder)
+async def test_a_signal_to_the_whole_family_lets_the_worker_drain(process_app, database, db, marker_file):
+    handle = await jobs.report.enqueue(marker_file=marker_file.folder)
     with worker_command(database, 1) as worker:
         await eventually(lambda: job_status(db, handle.id) == "running")
         family = psutil.Process(worker.pid).children(recursive=True)
         for process in [*family, worker]:
             process.send_signal(signal.SIGTERM)
-        marks.go()
+        marker_file.go()
         await eventually(lambda: worker.poll() is not None)
     assert worker.returncode == 0
     assert job_status(db, handle.id) == "succeeded"

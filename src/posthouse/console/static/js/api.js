@@ -100,7 +100,7 @@ export function useApi(path, query, { every = 0 } = {}) {
 
 // Validates a draft with the API while it is edited; nothing is stored.
 
-const PAUSE = 250
+const DEBOUNCE_MS = 250
 
 /** {data, error} of a POST of `body` to `path`, after a pause in typing. Previous data is kept until the next response. */
 export function usePreview(path, body, query) {
@@ -115,7 +115,7 @@ export function usePreview(path, body, query) {
       } catch (error) {
         if (error.name !== "AbortError") setState((previous) => ({ ...previous, error }))
       }
-    }, PAUSE)
+    }, DEBOUNCE_MS)
     return () => {
       clearTimeout(timer)
       round.abort()

@@ -133,9 +133,9 @@ function Pages({ routes, shell, name }) {
     },
     logOut: () => logOut().finally(() => setSession(null)),
   }), [session, tenant])
-  if (trouble) return html`<main class="centered-page"><${ErrorBanner} error=${trouble} retry=${() => { setTrouble(null); load() }} /></main>`
+  if (trouble) return html`<main class="centered-page"><${ErrorBanner} error=${trouble} onRetry=${() => { setTrouble(null); load() }} /></main>`
   if (session === undefined) return html`<main class="centered-page" aria-busy="true"></main>`
-  if (session === null) return html`<${Login} done=${setSession} />`
+  if (session === null) return html`<${Login} onDone=${setSession} />`
   return html`<${SessionContext.Provider} value=${known}><${Page} key=${tenant ?? ""} routes=${routes} shell=${shell} name=${name} /><${Toasts} /><//>`
 }
 
@@ -157,7 +157,7 @@ export function start({ routes, shell, name }) {
   render(html`<${Pages} routes=${routes} shell=${shell} name=${name} />`, document.getElementById("app"))
 }
 
-function Login({ done }) {
+function Login({ onDone }) {
   const [credential, setCredential] = useState("")
   const [error, setError] = useState(null)
   const [busy, setBusy] = useState(false)
@@ -165,7 +165,7 @@ function Login({ done }) {
     event.preventDefault()
     setBusy(true)
     try {
-      done(await logIn(credential.trim()))
+      onDone(await logIn(credential.trim()))
     } catch (refused) {
       setError(refused)
       setBusy(false)

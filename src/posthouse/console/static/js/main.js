@@ -52,7 +52,7 @@ function Shell({ section, title, children }) {
   const actions = session.can("jobs:write") && html`<${Button} strong class="enqueue" icon="plus" aria-label="Enqueue" title="Enqueue a job (n)" onClick=${enqueue}>Enqueue<//>`
   return html`
     <${Frame} name="Posthouse" sections=${[...SECTIONS, ...APPS]} section=${section} title=${title} actions=${actions} keys=${{ n: enqueue }}>${children}<//>
-    ${enqueueing && html`<${EnqueueDialog} close=${() => setEnqueueing(false)} />`}
+    ${enqueueing && html`<${EnqueueDialog} onClose=${() => setEnqueueing(false)} />`}
   `
 }
 

@@ -49,7 +49,7 @@ MAX_POINTS = 2000
 
 
 @router.get("/overview", response_model=Overview)
-async def see_overview(access: JobReader) -> Response:
+async def show_overview(access: JobReader) -> Response:
     """Get backlog, workers and recent throughput.
 
     In total and per queue.
@@ -61,7 +61,7 @@ async def see_overview(access: JobReader) -> Response:
 
 
 @router.get("/stats", response_model=list[Series])
-async def read_stats(
+async def show_stats(
     access: JobReader,
     span_seconds: Annotated[int, Query(ge=60, le=366 * 86400)] = 3600,
     until: ApiDatetime | None = None,
@@ -110,7 +110,7 @@ async def list_alerts(
 
 
 @router.get("/admin/audit", response_model=Page[AuditEntry])
-async def read_audit(
+async def list_audit_entries(
     access: Auditor,
     actor: QueryText = None,
     action: Annotated[
@@ -160,7 +160,7 @@ class PlatformOverview:
 
 
 @router.get("/admin/overview", response_model=PlatformOverview)
-async def see_whole(access: Operator) -> Response:
+async def show_platform_overview(access: Operator) -> Response:
     """Get a summary of the platform.
 
     Jobs, queues, tenants, workers and alerts.
@@ -179,7 +179,7 @@ async def see_whole(access: Operator) -> Response:
 
 
 @router.get("/admin/retention", response_model=RetentionReport)
-async def see_retention(request: Request, access: Operator) -> Response:
+async def show_retention(request: Request, access: Operator) -> Response:
     """Get retention rules, table sizes and pending deletions."""
     async with access.transaction() as db:
         return json_response(await insights.retention(db, request.app.state.settings.kept_days()))

@@ -34,7 +34,7 @@ MAX_JOBS = 200
 
 
 @router.get("", response_model=list[VisibleWorker])
-async def see_workers(access: Viewer) -> Response:
+async def list_visible_workers(access: Viewer) -> Response:
     """List online workers.
 
     With their queues and the number of jobs of the tenant that they run.

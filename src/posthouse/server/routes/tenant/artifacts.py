@@ -46,7 +46,7 @@ async def find(job_id: UUID, access: Reader) -> Response:
 
 
 @router.get("/jobs/{job_id}/artifacts/{name:path}", response_class=Response)
-async def fetch(job_id: UUID, name: str, request: Request, access: Reader) -> Response:
+async def download_artifact(job_id: UUID, name: str, request: Request, access: Reader) -> Response:
     """Download an artifact.
 
     Supports the `Range` header.
@@ -57,7 +57,7 @@ async def fetch(job_id: UUID, name: str, request: Request, access: Reader) -> Re
 
 
 @router.put(_OF_WORKERS, response_class=Response, status_code=201)
-async def keep(
+async def upload_artifact(
     job_id: UUID,
     name: str,
     token: LeaseToken,
@@ -106,7 +106,7 @@ async def keep(
 
 
 @router.head(_OF_WORKERS, response_class=Response)
-async def arrived(
+async def show_upload(
     job_id: UUID,
     name: str,
     token: LeaseToken,
@@ -124,7 +124,7 @@ async def arrived(
 
 
 @router.get(_OF_WORKERS, response_class=Response)
-async def give(
+async def download_job_artifact(
     job_id: UUID,
     name: str,
     token: LeaseToken,

@@ -314,7 +314,7 @@ async def list_steps(job_id: UUID, access: JobReader) -> Response:
 
 
 @details.get("/timeline", response_model=Timeline)
-async def draw_timeline(job_id: UUID, access: JobReader) -> Response:
+async def show_timeline(job_id: UUID, access: JobReader) -> Response:
     """Get the timeline of a job.
 
     Returns waits with their reasons, attempts, steps and parts from enqueue to end, and the follow-up jobs.
@@ -324,7 +324,7 @@ async def draw_timeline(job_id: UUID, access: JobReader) -> Response:
 
 
 @details.get("/pipeline", response_model=Pipeline)
-async def draw_pipeline(job_id: UUID, access: JobReader) -> Response:
+async def show_pipeline(job_id: UUID, access: JobReader) -> Response:
     """Get the pipeline of a job.
 
     Returns the jobs with the same correlation id, their dependencies and their follow-up jobs.

@@ -55,7 +55,7 @@ Writer = Annotated[Access, allow(Permission.TRIGGERS_WRITE, tenant_scoped=True)]
 
 
 @router.post("/preview", response_model=TriggerPreview)
-async def try_trigger(request: Request, trial: TriggerPreviewRequest, access: Reader) -> Response:
+async def show_trigger_preview(request: Request, trial: TriggerPreviewRequest, access: Reader) -> Response:
     """Preview a trigger.
 
     Returns the payload it would create from an event, its next runs, and its errors. Nothing is stored.

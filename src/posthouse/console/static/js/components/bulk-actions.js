@@ -19,8 +19,8 @@ const AGES = [["", "any time"], ["1h", "the last hour"], ["1d", "the last day"]]
 const STOP_OPTIONS = [["0", "after the first failure"], ["0.1", "when more than 10 % fail again"], ["0.5", "when more than half fail again"], ["1", "never"]]
 
 /** Confirms a retry or cancellation of the jobs that `q` finds; `about` describes them, `aged` filters by finish time.
- *  `started()` is called when the change is accepted, and when it is undone. */
-export function BulkDialog({ action, q, about, tenant, title, withAgeFilter, close, started }) {
+ *  `onStarted()` is called when the change is accepted, and when it is undone. */
+export function BulkDialog({ action, q, about, tenant, title, withAgeFilter, onClose, onStarted }) {
   const labels = WORDS[action]
   const [rate, setRate] = useState(labels.rate)
   const [most, setMost] = useState(null)
@@ -32,21 +32,21 @@ export function BulkDialog({ action, q, about, tenant, title, withAgeFilter, clo
   const act = async () => {
     const rules = action === "retry" && { stop_share: Number(tolerated), stop_after: tolerated === "0" ? 1 : STOP_AFTER_JOBS }
     const { bulk_id: id } = await api.post("/jobs/bulk", { action, q: line, limit: most, rate, start_in_seconds: UNDO_SECONDS, ...rules }, { query: { tenant } })
-    toast(`${plural(jobs, "job")} will be ${DONE[action]}`, { undo: () => stopBulk(id, started), seconds: UNDO_SECONDS })
-    started()
+    toast(`${plural(jobs, "job")} will be ${DONE[action]}`, { undo: () => stopBulk(id, onStarted), seconds: UNDO_SECONDS })
+    onStarted()
   }
   return html`
-    <${Dialog} title=${title ?? labels.title} close=${close} act=${act} danger=${action === "cancel"} closeText="Go back" disabled=${!jobs || !(rate > 0)}
-      actText=${jobs ? `${labels.act} ${plural(jobs, "job")}` : labels.act}>
+    <${Dialog} title=${title ?? labels.title} onClose=${onClose} onSubmit=${act} danger=${action === "cancel"} closeText="Go back" disabled=${!jobs || !(rate > 0)}
+      submitText=${jobs ? `${labels.act} ${plural(jobs, "job")}` : labels.act}>
       ${preview.error ? html`<${ErrorBanner} error=${preview.error} />` : html`
         <p aria-live="polite">${preview.matched === null ? "Counting jobs …" : jobs ? sentence(labels, preview, jobs, rate) : labels.none}
           ${jobs > 0 && action === "retry" && html` ${stopRuleText(tolerated)}`}</p>
         ${jobs > 0 && html`<p class="faint">${about ? `First of the ${about}:` : html`Jobs matching <code class="query-text">${line}</code>`}</p><${Sample} found=${preview} jobs=${jobs} />`}`}
       <div class="columns">
-        <${NumberField} label="Jobs per second" min="0.1" max="10000" value=${rate} change=${setRate} hint=${action === "retry" ? "A lower rate protects a service that is still recovering." : ""} />
-        <${NumberField} label="Maximum jobs" min="1" step="1" value=${most} change=${setMost} hint="Leave empty for all matching jobs." />
-        ${withAgeFilter && html`<${SelectField} label="Finished within" value=${age} change=${setAge} options=${AGES} />`}
-        ${action === "retry" && html`<${SelectField} label="Stop automatically" value=${tolerated} change=${setTolerated} options=${STOP_OPTIONS} />`}
+        <${NumberField} label="Jobs per second" min="0.1" max="10000" value=${rate} onChange=${setRate} hint=${action === "retry" ? "A lower rate protects a service that is still recovering." : ""} />
+        <${NumberField} label="Maximum jobs" min="1" step="1" value=${most} onChange=${setMost} hint="Leave empty for all matching jobs." />
+        ${withAgeFilter && html`<${SelectField} label="Finished within" value=${age} onChange=${setAge} options=${AGES} />`}
+        ${action === "retry" && html`<${SelectField} label="Stop automatically" value=${tolerated} onChange=${setTolerated} options=${STOP_OPTIONS} />`}
       </div>
     <//>`
 }
@@ -108,13 +108,13 @@ export function useBulkChanges(limit, action) {
   return changes
 }
 
-/** Bulk changes that run or have just finished. A new value of `begun` reloads them. */
-export function BulkChanges({ begun, may }) {
+/** Bulk changes that run or have just finished. A new value of `reloadKey` reloads them. */
+export function BulkChanges({ reloadKey, canChange }) {
   const [gone, setGone] = useState(() => new Set())
   const changes = useBulkChanges(5)
-  useEffect(() => { if (begun) changes.reload() }, [begun])
+  useEffect(() => { if (reloadKey) changes.reload() }, [reloadKey])
   const items = (changes.data?.items ?? []).filter((bulk) => !gone.has(bulk.id) && (isOpen(bulk) || isRecentlyEnded(bulk)))
-  return items.map((bulk) => html`<${BulkCard} key=${bulk.id} bulk=${bulk} may=${may} changed=${changes.reload} dismiss=${() => setGone(new Set([...gone, bulk.id]))} />`)
+  return items.map((bulk) => html`<${BulkCard} key=${bulk.id} bulk=${bulk} canChange=${canChange} onChanged=${changes.reload} dismiss=${() => setGone(new Set([...gone, bulk.id]))} />`)
 }
 
 export async function stopBulk(id, changed) {
@@ -128,12 +128,12 @@ export async function stopBulk(id, changed) {
   changed()
 }
 
-export function BulkCard({ bulk, may, changed, dismiss }) {
+export function BulkCard({ bulk, canChange, onChanged, dismiss }) {
   const waits = new Date(bulk.starts_at) > Date.now()
   return html`
     <${Card} class="bulk" aria-label=${`Bulk ${bulk.action}`}>
       <div class="bar"><h2>${headline(bulk)}</h2><${StateTag} bulk=${bulk} /><span class="grow"></span>
-        ${isOpen(bulk) ? may && html`<${Button} small icon=${waits ? undefined : "stop"} onClick=${() => stopBulk(bulk.id, changed)}>${waits ? "Undo" : "Stop"}<//>`
+        ${isOpen(bulk) ? canChange && html`<${Button} small icon=${waits ? undefined : "stop"} onClick=${() => stopBulk(bulk.id, onChanged)}>${waits ? "Undo" : "Stop"}<//>`
           : dismiss && html`<${Button} plain small icon="close" label="Dismiss" onClick=${dismiss} />`}</div>
       <${Progress} percent=${share(bulk)} label="Jobs changed" tone=${toneOf(bulk)} />
       <p class="bulk-progress"><b class="figure">${formatInteger(changedCount(bulk))}</b> ${DONE[bulk.action]}

@@ -30,15 +30,15 @@ function niceMaximum(most, ofTime) {
 }
 
 /**
- * `points`: [{at, …}], `series`: [{name, of(point), tone, kind: "line" | "area" | "bars"}]. `write` formats a value.
+ * `points`: [{at, …}], `series`: [{name, of(point), tone, kind: "line" | "area" | "bars"}]. `format` formats a value.
  * Points without a value leave a gap.
  */
-export function Chart({ label, points, series, height = 180, write = formatCompact }) {
+export function Chart({ label, points, series, height = 180, format = formatCompact }) {
   const [box, width] = useWidth()
   const [hoverIndex, setHoverIndex] = useState(null)
   const values = points.flatMap((point) => series.map(({ of }) => of(point))).filter((value) => value !== null && value !== undefined)
-  const top = niceMaximum(Math.max(0, ...values), write === duration)
-  const gridValues = [0, 0.5, 1].map((share) => [top * share, share ? write(top * share).replace(".0 ", " ") : "0"])
+  const top = niceMaximum(Math.max(0, ...values), format === duration)
+  const gridValues = [0, 0.5, 1].map((share) => [top * share, share ? format(top * share).replace(".0 ", " ") : "0"])
   const left = 16 + 6 * Math.max(...gridValues.map(([, text]) => text.length))
   const inner = { width: Math.max(0, width - left - MARGIN.right), height: height - MARGIN.top - MARGIN.bottom }
   const x = (index) => left + ((index + 0.5) / points.length) * inner.width
@@ -49,11 +49,11 @@ export function Chart({ label, points, series, height = 180, write = formatCompa
   }
   return html`
     <figure class="chart" ref=${box} style=${{ height: `${height + 24}px` }}>
-      <figcaption>${series.map(({ name, tone, of }) => html`<span key=${name} data-tone=${tone}><i></i>${name}${hoverIndex !== null && html` <b class="figure">${write(of(points[hoverIndex]))}</b>`}</span>`)}
+      <figcaption>${series.map(({ name, tone, of }) => html`<span key=${name} data-tone=${tone}><i></i>${name}${hoverIndex !== null && html` <b class="figure">${format(of(points[hoverIndex]))}</b>`}</span>`)}
         ${hoverIndex !== null && html`<span class="faint figure">${momentOf(points, hoverIndex)}</span>`}</figcaption>
       ${points.length === 0 && html`<p>No data in this time range.</p>`}
       ${width > 0 && points.length > 0 && html`
-        <svg width=${width} height=${height} role="img" aria-label=${`${label}: ${series.map(({ name, of }) => `${name} ${write(of(points.at(-1)))}`).join(", ")} now`}
+        <svg width=${width} height=${height} role="img" aria-label=${`${label}: ${series.map(({ name, of }) => `${name} ${format(of(points.at(-1)))}`).join(", ")} now`}
           onPointerMove=${move} onPointerLeave=${() => setHoverIndex(null)}>
           ${gridValues.map(([value, text], index) => html`
             <g key=${index} class="grid"><line x1=${left} x2=${width - MARGIN.right} y1=${y(value)} y2=${y(value)} />

@@ -4,9 +4,9 @@ import { Button, ErrorBanner } from "./display.js"
 
 const FIELD = ".body :is(input, select, textarea):not(:disabled, [readonly])"
 
-/** `act` runs on submit; its error is shown, else the dialog closes. Without `act` there is only "Close".
+/** The error of `onSubmit` is shown, else the dialog closes. Without `onSubmit` there is only "Close".
  * Focuses the first field, else the primary button; never a destructive one. */
-export function Dialog({ title, close, act, actText = "Save", danger, wide, disabled, closeText = act ? "Cancel" : "Close", children }) {
+export function Dialog({ title, onClose, onSubmit, submitText = "Save", danger, wide, disabled, closeText = onSubmit ? "Cancel" : "Close", children }) {
   const box = useRef(null)
   const entered = useRef(false)
   const name = useId()
@@ -15,7 +15,7 @@ export function Dialog({ title, close, act, actText = "Save", danger, wide, disa
   useEffect(() => {
     const opener = document.activeElement
     box.current.showModal()
-    const first = box.current.querySelector(act && !danger ? "[type=submit]" : "footer .button")
+    const first = box.current.querySelector(onSubmit && !danger ? "[type=submit]" : "footer .button")
     if (!box.current.querySelector(".body").contains(document.activeElement)) first.focus()
     return () => opener?.focus?.()
   }, [])
@@ -30,7 +30,7 @@ export function Dialog({ title, close, act, actText = "Save", danger, wide, disa
     setBusy(true)
     setError(null)
     try {
-      if ((await act()) !== false) close()
+      if ((await onSubmit()) !== false) onClose()
     } catch (refused) {
       setError(refused)
     } finally {
@@ -38,14 +38,14 @@ export function Dialog({ title, close, act, actText = "Save", danger, wide, disa
     }
   }
   return html`
-    <dialog ref=${box} class=${wide ? "wide" : ""} aria-labelledby=${name} onCancel=${(event) => { event.preventDefault(); close() }}
-      onMouseDown=${(event) => event.target === box.current && close()}>
-      <form onSubmit=${act ? submit : (event) => { event.preventDefault(); close() }} novalidate>
-        <header><h2 id=${name}>${title}</h2><${Button} plain icon="close" label="Close" onClick=${close} /></header>
+    <dialog ref=${box} class=${wide ? "wide" : ""} aria-labelledby=${name} onCancel=${(event) => { event.preventDefault(); onClose() }}
+      onMouseDown=${(event) => event.target === box.current && onClose()}>
+      <form onSubmit=${onSubmit ? submit : (event) => { event.preventDefault(); onClose() }} novalidate>
+        <header><h2 id=${name}>${title}</h2><${Button} plain icon="close" label="Close" onClick=${onClose} /></header>
         <div class="body">${children}${error && html`<${ErrorBanner} error=${error} />`}</div>
         <footer>
-          <${Button} onClick=${close}>${closeText}<//>
-          ${act && html`<${Button} strong=${!danger} danger=${danger} type="submit" busy=${busy} disabled=${disabled}>${actText}<//>`}
+          <${Button} onClick=${onClose}>${closeText}<//>
+          ${onSubmit && html`<${Button} strong=${!danger} danger=${danger} type="submit" busy=${busy} disabled=${disabled}>${submitText}<//>`}
         </footer>
       </form>
     </dialog>`

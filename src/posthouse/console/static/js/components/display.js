@@ -36,9 +36,9 @@ function useTicker(write) {
 }
 
 /** A relative time, with the exact time as tooltip. */
-export function Time({ at, none = "–" }) {
+export function Time({ at, placeholder = "–" }) {
   useTicker(at && (() => relative(at)))
-  return at ? html`<time datetime=${at} title=${formatDateTime(at)}>${relative(at)}</time>` : html`<span class="faint">${none}</span>`
+  return at ? html`<time datetime=${at} title=${formatDateTime(at)}>${relative(at)}</time>` : html`<span class="faint">${placeholder}</span>`
 }
 
 /** Seconds since `from`; counts up until `to`. */
@@ -74,11 +74,11 @@ export function EmptyState({ title, icon = "info", command, action, children }) 
     </div>`
 }
 
-export function ErrorBanner({ error, retry }) {
+export function ErrorBanner({ error, onRetry }) {
   return html`
     <div class="failure" role="alert"><${Icon} name="alert" />
       <div><b>${error.message}</b>${error.errors?.map((each) => html`<p>${each.field ?? each.path ?? ""} ${each.message}</p>`)}</div>
-      ${retry && html`<${Button} small icon="retry" onClick=${retry}>Try again<//>`}
+      ${onRetry && html`<${Button} small icon="retry" onClick=${onRetry}>Try again<//>`}
     </div>`
 }
 
@@ -89,10 +89,10 @@ export const Skeleton = ({ lines = 6, height }) => html`
   </div>`
 
 /** The error of a request, its placeholder, or the children with its data. */
-export function AsyncContent({ from, lines, height, children }) {
-  if (from.error && !from.data) return html`<${ErrorBanner} error=${from.error} retry=${from.reload} />`
-  if (!from.data) return html`<${Skeleton} lines=${lines} height=${height} />`
-  return children(from.data)
+export function AsyncContent({ request, lines, height, children }) {
+  if (request.error && !request.data) return html`<${ErrorBanner} error=${request.error} onRetry=${request.reload} />`
+  if (!request.data) return html`<${Skeleton} lines=${lines} height=${height} />`
+  return children(request.data)
 }
 
 export function CopyButton({ text, label = "Copy" }) {
@@ -124,18 +124,18 @@ export function StatTile({ name, value, hint, tone, href }) {
   return href ? html`<a class="tile" href=${href}><dl>${inside}</dl>${below}</a>` : html`<div class="tile"><dl>${inside}</dl>${below}</div>`
 }
 
-export function Tabs({ tabs, now, label }) {
+export function Tabs({ tabs, current, label }) {
   const bar = useRef(null)
-  useEffect(() => bar.current.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }), [now])
+  useEffect(() => bar.current.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }), [current])
   return html`
     <nav ref=${bar} class="tabs" aria-label=${label} data-stay>
       ${tabs.map(({ name, text, href, count }) => html`
-        <a key=${name} href=${href} aria-current=${name === now ? "page" : undefined}>${text}${count !== undefined && html` <span class="faint figure">${count}</span>`}</a>`)}
+        <a key=${name} href=${href} aria-current=${name === current ? "page" : undefined}>${text}${count !== undefined && html` <span class="faint figure">${count}</span>`}</a>`)}
     </nav>`
 }
 
-export const DescriptionList = ({ facts }) => html`
-  <dl class="facts">${facts.filter(([, value]) => value !== null && value !== undefined && value !== "" && value !== false).map(([name, value]) => html`
+export const DescriptionList = ({ items }) => html`
+  <dl class="facts">${items.filter(([, value]) => value !== null && value !== undefined && value !== "" && value !== false).map(([name, value]) => html`
     <div key=${name}><dt title=${meaningOf(name)}>${name}</dt><dd>${value}</dd></div>`)}
   </dl>`
 
@@ -143,22 +143,22 @@ export const DescriptionList = ({ facts }) => html`
 
 const FULL = 0.999
 
-/** `used` of `most`. Highlighted when full; with `rising: false` when empty, as for remaining tokens. */
-export function Meter({ used, most, label, warnWhenFull = true, write = formatCompact }) {
-  const share = most > 0 ? Math.min(1, used / most) : 1
+/** `used` of `max`. Highlighted when full; with `warnWhenFull: false` when empty, as for remaining tokens. */
+export function Meter({ used, max, label, warnWhenFull = true, format = formatCompact }) {
+  const share = max > 0 ? Math.min(1, used / max) : 1
   const tight = warnWhenFull ? share : 1 - share
   const tone = tight >= FULL ? "warn" : "accent"
   return html`
-    <span class="meter" data-tone=${tone} role="meter" aria-label=${label} aria-valuemin="0" aria-valuemax=${most} aria-valuenow=${Math.min(used, most)} aria-valuetext=${`${write(used)} of ${write(most)}`}>
-      <span class="track"><span class="bar" style=${{ width: `${share * 100}%` }}></span></span><span class="figure">${write(used)} of ${write(most)}</span>
+    <span class="meter" data-tone=${tone} role="meter" aria-label=${label} aria-valuemin="0" aria-valuemax=${max} aria-valuenow=${Math.min(used, max)} aria-valuetext=${`${format(used)} of ${format(max)}`}>
+      <span class="track"><span class="bar" style=${{ width: `${share * 100}%` }}></span></span><span class="figure">${format(used)} of ${format(max)}</span>
     </span>`
 }
 
 /** The first names as tags; a button shows the rest. */
-export function TagList({ names, most = 4, none = "–", tone }) {
+export function TagList({ names, max = 4, placeholder = "–", tone }) {
   const [all, setAll] = useState(false)
-  if (!names?.length) return html`<span class="faint">${none}</span>`
-  const shown = all || names.length <= most + 1 ? names : names.slice(0, most)
+  if (!names?.length) return html`<span class="faint">${placeholder}</span>`
+  const shown = all || names.length <= max + 1 ? names : names.slice(0, max)
   return html`<span class="names">${shown.map((name) => html`<${Tag} key=${name} tone=${tone} title=${name}>${name}<//>`)}
     ${shown.length < names.length && html`<button type="button" class="tag more-names" aria-label=${`Show ${names.length - shown.length} more`} onClick=${() => setAll(true)}>+${names.length - shown.length}</button>`}</span>`
 }

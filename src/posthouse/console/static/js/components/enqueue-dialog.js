@@ -9,7 +9,7 @@ import { defaultsOf, NumberField, SchemaForm, SelectField, TextField } from "./f
 import { toast } from "./toast.js"
 
 /** `kind` and `payload` prefill the form, for example to run a job again; `note` is shown above it. */
-export function EnqueueDialog({ close, kind: givenKind = "", payload: givenPayload, extra = {}, note }) {
+export function EnqueueDialog({ onClose, kind: givenKind = "", payload: givenPayload, extra = {}, note }) {
   const session = useSession()
   const kinds = useApi("/definitions", { limit: 200 })
   const [kind, setKind] = useState(givenKind)
@@ -35,18 +35,18 @@ export function EnqueueDialog({ close, kind: givenKind = "", payload: givenPaylo
     }
   }
   return html`
-    <${Dialog} title=${givenPayload ? "Run again" : "Enqueue a job"} close=${close} act=${send} actText="Enqueue" disabled=${!kind || payload === null} wide>
-      <${AsyncContent} from=${kinds} lines=${4}>${({ items }) => items.length === 0
+    <${Dialog} title=${givenPayload ? "Run again" : "Enqueue a job"} onClose=${onClose} onSubmit=${send} submitText="Enqueue" disabled=${!kind || payload === null} wide>
+      <${AsyncContent} request=${kinds} lines=${4}>${({ items }) => items.length === 0
         ? html`<${EmptyState} title="No job kinds yet" command="posthouse worker --app shop:app">Job kinds appear here when a worker with their handlers starts.<//>`
         : html`
           ${note && html`<p>${note}</p>`}
-          <${SelectField} label="Kind" value=${kind} change=${choose} options=${[["", "Choose a kind"], ...items.filter((each) => each.is_active).map(({ key }) => [key])]} hint=${chosen?.description} />
-          ${kind && html`<${SchemaForm} key=${kind} schema=${chosen?.arg_schema} value=${payload ?? {}} change=${(next, broken) => setPayload(broken ? null : next ?? {})} errors=${errors} />
+          <${SelectField} label="Kind" value=${kind} onChange=${choose} options=${[["", "Choose a kind"], ...items.filter((each) => each.is_active).map(({ key }) => [key])]} hint=${chosen?.description} />
+          ${kind && html`<${SchemaForm} key=${kind} schema=${chosen?.arg_schema} value=${payload ?? {}} onChange=${(next, broken) => setPayload(broken ? null : next ?? {})} errors=${errors} />
           <details class="more"><summary>Scheduling options</summary><div class="columns">
-            <${SelectField} label="Priority" value=${more.priority} change=${(priority) => setMore({ ...more, priority })} options=${[["", "Default of the kind"], ["urgent"], ["high"], ["normal"], ["low"]]} />
-            <${NumberField} label="Delay in seconds" min="0" value=${more.delay_seconds} change=${(delay_seconds) => setMore({ ...more, delay_seconds })} />
-            <${TextField} label="Subject" value=${more.subject} change=${(subject) => setMore({ ...more, subject })} hint="The object the job is about. Jobs can be filtered by subject." />
-            <${TextField} label="Dedupe key" value=${more.dedupe_key} change=${(dedupe_key) => setMore({ ...more, dedupe_key })} hint="Only one active job per key." />
+            <${SelectField} label="Priority" value=${more.priority} onChange=${(priority) => setMore({ ...more, priority })} options=${[["", "Default of the kind"], ["urgent"], ["high"], ["normal"], ["low"]]} />
+            <${NumberField} label="Delay in seconds" min="0" value=${more.delay_seconds} onChange=${(delay_seconds) => setMore({ ...more, delay_seconds })} />
+            <${TextField} label="Subject" value=${more.subject} onChange=${(subject) => setMore({ ...more, subject })} hint="The object the job is about. Jobs can be filtered by subject." />
+            <${TextField} label="Dedupe key" value=${more.dedupe_key} onChange=${(dedupe_key) => setMore({ ...more, dedupe_key })} hint="Only one active job per key." />
           </div></details>`}`}<//>
     <//>`
 }

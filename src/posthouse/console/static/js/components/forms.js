@@ -14,30 +14,30 @@ export function Field({ label, hint, error, children, class: more }) {
     </div>`
 }
 
-export const TextField = ({ label, hint, error, value, change, ...rest }) => html`
-  <${Field} label=${label} hint=${hint} error=${error}>${(given) => html`<input type="text" autocomplete="off" spellcheck=${false} ...${given} ...${rest} value=${value ?? ""} onInput=${(event) => change(event.target.value)} />`}<//>`
+export const TextField = ({ label, hint, error, value, onChange, ...rest }) => html`
+  <${Field} label=${label} hint=${hint} error=${error}>${(given) => html`<input type="text" autocomplete="off" spellcheck=${false} ...${given} ...${rest} value=${value ?? ""} onInput=${(event) => onChange(event.target.value)} />`}<//>`
 
-export const NumberField = ({ label, hint, error, value, change, ...rest }) => html`
-  <${Field} label=${label} hint=${hint} error=${error}>${(given) => html`<input type="number" step="any" ...${given} ...${rest} value=${value ?? ""} onInput=${(event) => change(event.target.value === "" ? null : Number(event.target.value))} />`}<//>`
+export const NumberField = ({ label, hint, error, value, onChange, ...rest }) => html`
+  <${Field} label=${label} hint=${hint} error=${error}>${(given) => html`<input type="number" step="any" ...${given} ...${rest} value=${value ?? ""} onInput=${(event) => onChange(event.target.value === "" ? null : Number(event.target.value))} />`}<//>`
 
-const TextAreaField = ({ label, hint, error, value, change, rows = 6, ...rest }) => html`
-  <${Field} label=${label} hint=${hint} error=${error}>${(given) => html`<textarea rows=${rows} spellcheck=${false} class="code" ...${given} ...${rest} value=${value ?? ""} onInput=${(event) => change(event.target.value)}></textarea>`}<//>`
+const TextAreaField = ({ label, hint, error, value, onChange, rows = 6, ...rest }) => html`
+  <${Field} label=${label} hint=${hint} error=${error}>${(given) => html`<textarea rows=${rows} spellcheck=${false} class="code" ...${given} ...${rest} value=${value ?? ""} onInput=${(event) => onChange(event.target.value)}></textarea>`}<//>`
 
 /** `options`: [[value, text]]. */
-export const SelectField = ({ label, hint, error, value, change, options, ...rest }) => html`
+export const SelectField = ({ label, hint, error, value, onChange, options, ...rest }) => html`
   <${Field} label=${label} hint=${hint} error=${error}>${(given) => html`
-    <select ...${given} ...${rest} value=${value ?? ""} onChange=${(event) => change(event.target.value)}>
+    <select ...${given} ...${rest} value=${value ?? ""} onChange=${(event) => onChange(event.target.value)}>
       ${options.map(([each, text]) => html`<option key=${each} value=${each}>${text ?? each}</option>`)}
     </select>`}<//>`
 
-export const CheckField = ({ label, hint, value, change }) => {
+export const CheckField = ({ label, hint, value, onChange }) => {
   const id = useId()
-  return html`<div class="field check"><input id=${id} type="checkbox" checked=${Boolean(value)} onChange=${(event) => change(event.target.checked)} /><label for=${id}>${label}</label>${hint && html`<small>${hint}</small>`}</div>`
+  return html`<div class="field check"><input id=${id} type="checkbox" checked=${Boolean(value)} onChange=${(event) => onChange(event.target.checked)} /><label for=${id}>${label}</label>${hint && html`<small>${hint}</small>`}</div>`
 }
 
 // Search field whose text is put into the URL after a pause in typing.
 
-const PAUSE = 250
+const DEBOUNCE_MS = 250
 
 /** `name` is the query parameter; `filter` makes "/" focus this field. */
 export function QueryField({ name, label, value = "", options = [], filter }) {
@@ -49,7 +49,7 @@ export function QueryField({ name, label, value = "", options = [], filter }) {
   const write = (next) => {
     setText(next)
     clearTimeout(timer.current)
-    timer.current = setTimeout(() => setQuery({ [name]: next.trim() || null }, { replace: true }), PAUSE)
+    timer.current = setTimeout(() => setQuery({ [name]: next.trim() || null }, { replace: true }), DEBOUNCE_MS)
   }
   return html`
     <label class="query"><span class="hidden">${label}</span>
@@ -67,10 +67,10 @@ export function defaultsOf(schema) {
 }
 
 /**
- * `value` is the payload, `change(payload)` gets each new one; `change(null, error)` if the text is not valid JSON.
+ * `value` is the payload, `onChange(payload)` gets each new one; `onChange(null, error)` if the text is not valid JSON.
  * `errors`: {path: message} as returned by the server.
  */
-export function SchemaForm({ schema, value, change, errors = {} }) {
+export function SchemaForm({ schema, value, onChange, errors = {} }) {
   const fields = Object.entries(schema?.properties ?? {})
   const [asText, setAsText] = useState(fields.length === 0)
   return html`
@@ -78,9 +78,9 @@ export function SchemaForm({ schema, value, change, errors = {} }) {
       ${fields.length > 0 && html`<div class="switch" role="group" aria-label="Payload editor">
         <button type="button" aria-pressed=${!asText} onClick=${() => setAsText(false)}>Form</button>
         <button type="button" aria-pressed=${asText} onClick=${() => setAsText(true)}>JSON</button></div>`}
-      ${asText ? html`<${JsonField} label="Payload" value=${value} change=${change} error=${errors[""]} />` : fields.map(([name, each]) => html`
+      ${asText ? html`<${JsonField} label="Payload" value=${value} onChange=${onChange} error=${errors[""]} />` : fields.map(([name, each]) => html`
         <${Property} key=${name} name=${name} schema=${resolve(each, schema)} required=${schema.required?.includes(name)} value=${value?.[name]} error=${errors[name]}
-          change=${(item) => change(withField(value, name, item))} />`)}
+          onChange=${(item) => onChange(withField(value, name, item))} />`)}
     </div>`
 }
 
@@ -97,18 +97,18 @@ export function resolve(schema, root) {
   return real?.length === 1 ? { ...found, ...resolve(real[0], root) } : found
 }
 
-function Property({ name, schema, required, value, error, change }) {
+function Property({ name, schema, required, value, error, onChange }) {
   const label = html`${schema.title ?? name}${required ? html` <span class="faint">required</span>` : ""}`
   const hint = [schema.description, range(schema)].filter(Boolean).join(" · ")
   const common = { label, hint, error, value, "aria-required": required ? "true" : undefined, name }
   if (schema.enum) {
     const options = [["", "–"], ...schema.enum.map((each) => [JSON.stringify(each), String(each)])]
-    return html`<${SelectField} ...${common} value=${value === undefined ? "" : JSON.stringify(value)} options=${options} change=${(text) => change(text === "" ? undefined : JSON.parse(text))} />`
+    return html`<${SelectField} ...${common} value=${value === undefined ? "" : JSON.stringify(value)} options=${options} onChange=${(text) => onChange(text === "" ? undefined : JSON.parse(text))} />`
   }
-  if (schema.type === "boolean") return html`<${CheckField} ...${common} change=${change} />`
-  if (schema.type === "integer" || schema.type === "number") return html`<${NumberField} ...${common} min=${schema.minimum} max=${schema.maximum} step=${schema.type === "integer" ? 1 : "any"} change=${change} />`
-  if (schema.type === "string") return html`<${TextField} ...${common} maxlength=${schema.maxLength} change=${(text) => change(text === "" && !required ? undefined : text)} />`
-  return html`<${JsonField} ...${common} rows=${3} change=${change} />`
+  if (schema.type === "boolean") return html`<${CheckField} ...${common} onChange=${onChange} />`
+  if (schema.type === "integer" || schema.type === "number") return html`<${NumberField} ...${common} min=${schema.minimum} max=${schema.maximum} step=${schema.type === "integer" ? 1 : "any"} onChange=${onChange} />`
+  if (schema.type === "string") return html`<${TextField} ...${common} maxlength=${schema.maxLength} onChange=${(text) => onChange(text === "" && !required ? undefined : text)} />`
+  return html`<${JsonField} ...${common} rows=${3} onChange=${onChange} />`
 }
 
 function range({ minimum, maximum, pattern, format, default: standard }) {
@@ -117,18 +117,18 @@ function range({ minimum, maximum, pattern, format, default: standard }) {
 }
 
 /** JSON as text, which may be invalid while it is edited. */
-export function JsonField({ value, change, error, rows = 8, ...rest }) {
+export function JsonField({ value, onChange, error, rows = 8, ...rest }) {
   const [text, setText] = useState(value === undefined ? "" : JSON.stringify(value, null, 2))
   const [broken, setBroken] = useState(null)
   const write = (next) => {
     setText(next)
     try {
-      change(next.trim() === "" ? undefined : JSON.parse(next))
+      onChange(next.trim() === "" ? undefined : JSON.parse(next))
       setBroken(null)
     } catch (wrong) {
       setBroken(`Invalid JSON: ${wrong.message}`)
-      change(null, wrong)
+      onChange(null, wrong)
     }
   }
-  return html`<${TextAreaField} ...${rest} rows=${rows} value=${text} change=${write} error=${broken ?? error} />`
+  return html`<${TextAreaField} ...${rest} rows=${rows} value=${text} onChange=${write} error=${broken ?? error} />`
 }

@@ -26,12 +26,12 @@ export function usePages(path, query, { every = 0 } = {}) {
 }
 
 /** The button below a paged list. */
-export function LoadMore({ from }) {
+export function LoadMore({ pages }) {
   const [busy, setBusy] = useState(false)
-  if (!from.more) return null
+  if (!pages.more) return null
   const load = async () => {
     setBusy(true)
-    await from.more().catch(showError)
+    await pages.more().catch(showError)
     setBusy(false)
   }
   return html`<div class="bar"><${Button} busy=${busy} icon="down" onClick=${load}>Show more<//></div>`

@@ -20,7 +20,7 @@ export function pathsIn(value, path, most = 150) {
 }
 
 /** `paths`: [{path, about}]. With `rows` it is a text area. */
-function TemplateField({ label, hint, error, value, change, paths, rows, ...rest }) {
+function TemplateField({ label, hint, error, value, onChange, paths, rows, ...rest }) {
   const box = useRef(null)
   const list = useId()
   const [typed, setTyped] = useState(null)
@@ -42,7 +42,7 @@ function TemplateField({ label, hint, error, value, change, paths, rows, ...rest
     const before = input.value.slice(0, input.selectionStart).replace(OPEN_PLACEHOLDER, "")
     const after = input.value.slice(input.selectionStart).replace(/^[\w.-]*\s*(\}\})?/, "")
     caret.current = before.length + path.length + 4
-    change(`${before}{{${path}}}${after}`)
+    onChange(`${before}{{${path}}}${after}`)
     setTyped(null)
     input.focus()
   }
@@ -61,7 +61,7 @@ function TemplateField({ label, hint, error, value, change, paths, rows, ...rest
       const common = {
         ...given, ...rest, ref: box, class: "code", value: value ?? "", spellcheck: false, autocomplete: "off", role: "combobox", "aria-autocomplete": "list",
         "aria-expanded": found.length > 0, "aria-controls": list, "aria-activedescendant": found.length ? `${list}-${at}` : undefined,
-        onInput: (event) => { change(event.target.value); look() }, onClick: look, onKeyDown: keys, onBlur: () => setTyped(null),
+        onInput: (event) => { onChange(event.target.value); look() }, onClick: look, onKeyDown: keys, onBlur: () => setTyped(null),
       }
       return html`${rows ? html`<textarea rows=${rows} ...${common}></textarea>` : html`<input type="text" ...${common} />`}
         <ul id=${list} role="listbox" aria-label="Values" hidden=${!found.length}>${found.map(({ path, about }, index) => html`
@@ -79,8 +79,8 @@ function matching(paths, typed) {
 export const FieldErrors = ({ errors }) => (errors?.length ? html`
   <ul class="field-errors" role="alert">${errors.map(({ path, message }) => html`<li key=${path + message}><${Icon} name="alert" /><span>${path && html`<code>${path}</code> `}${message}</span></li>`)}</ul>` : null)
 
-/** `change(template)`, or `change(null)` while the text is not valid JSON. `errors`: {path: message}. */
-export function PayloadTemplate({ schema, value, change, paths, errors }) {
+/** `onChange(template)`, or `onChange(null)` while the text is not valid JSON. `errors`: {path: message}. */
+export function PayloadTemplate({ schema, value, onChange, paths, errors }) {
   const names = [...new Set([...Object.keys(schema?.properties ?? {}), ...Object.keys(value ?? {})])]
   const [asText, setAsText] = useState(names.length === 0)
   return html`
@@ -88,9 +88,9 @@ export function PayloadTemplate({ schema, value, change, paths, errors }) {
       <div class="bar"><h3 class="grow">Payload</h3><div class="switch" role="group" aria-label="Payload editor">
         <button type="button" aria-pressed=${!asText} disabled=${!names.length || value === null} onClick=${() => setAsText(false)}>Form</button>
         <button type="button" aria-pressed=${asText} onClick=${() => setAsText(true)}>JSON</button></div></div>
-      ${asText ? html`<${TemplateText} value=${value} change=${change} paths=${paths} />` : names.map((name) => html`
+      ${asText ? html`<${TemplateText} value=${value} onChange=${onChange} paths=${paths} />` : names.map((name) => html`
         <${TemplateProperty} key=${name} name=${name} schema=${resolve(schema?.properties?.[name] ?? {}, schema ?? {})} required=${schema?.required?.includes(name)} value=${value?.[name]} paths=${paths} error=${errors[name]}
-          change=${(item) => change(withField(value, name, item))} />`)}
+          onChange=${(item) => onChange(withField(value, name, item))} />`)}
     </div>`
 }
 
@@ -99,15 +99,15 @@ function withField(template, name, item) {
   return item === undefined ? rest : { ...rest, [name]: item }
 }
 
-function TemplateProperty({ name, schema, required, value, change, paths, error }) {
+function TemplateProperty({ name, schema, required, value, onChange, paths, error }) {
   const [text, setText] = useState(toText(value))
   const kinds = schema.enum ? `one of ${schema.enum.join(", ")}` : [schema.type].flat().filter(Boolean).join(" or ")
   const hint = [schema.description, kinds, schema.default !== undefined && `default: ${JSON.stringify(schema.default)}`].filter(Boolean).join(" · ")
   const write = (next) => {
     setText(next)
-    change(fromText(next, schema))
+    onChange(fromText(next, schema))
   }
-  return html`<${TemplateField} label=${html`${name}${required ? html` <span class="faint">required</span>` : ""}`} hint=${hint} error=${error} value=${text} change=${write} paths=${paths} name=${name} />`
+  return html`<${TemplateField} label=${html`${name}${required ? html` <span class="faint">required</span>` : ""}`} hint=${hint} error=${error} value=${text} onChange=${write} paths=${paths} name=${name} />`
 }
 
 const toText = (value) => (value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value))
@@ -123,18 +123,18 @@ function fromText(text, schema) {
   }
 }
 
-function TemplateText({ value, change, paths }) {
+function TemplateText({ value, onChange, paths }) {
   const [text, setText] = useState(JSON.stringify(value ?? {}, null, 2))
   const [broken, setBroken] = useState(null)
   const write = (next) => {
     setText(next)
     try {
-      change(JSON.parse(next || "{}"))
+      onChange(JSON.parse(next || "{}"))
       setBroken(null)
     } catch (wrong) {
       setBroken(`Invalid JSON: ${wrong.message}`)
-      change(null)
+      onChange(null)
     }
   }
-  return html`<${TemplateField} label="Template" rows=${9} value=${text} change=${write} paths=${paths} error=${broken} hint="Type {{ to insert a value." />`
+  return html`<${TemplateField} label="Template" rows=${9} value=${text} onChange=${write} paths=${paths} error=${broken} hint="Type {{ to insert a value." />`
 }

@@ -13,24 +13,24 @@ const PREVIEW = "/admin/jobs/definitions/preview"
 const EXAMPLE = { argv: ["echo", "hello", "{payload.name}"] }
 const EXAMPLE_SCHEMA = { type: "object", properties: { name: { type: "string" } }, required: ["name"], additionalProperties: false }
 
-export function EditDefinition({ definition, done }) {
+export function EditDefinition({ definition, onDone }) {
   const [start] = useState(definition)
   const page = link(`definitions/${encodeURIComponent(start.key)}`)
   const path = `/admin/jobs/definitions/${encodeURIComponent(start.key)}`
   const save = async (draft) => {
     const fields = toFields(draft)
     if (Object.keys(fields).length) {
-      done(await api.patch(path, fields, { headers: { "If-Match": `"${start.version}"` } }))
+      onDone(await api.patch(path, fields, { headers: { "If-Match": `"${start.version}"` } }))
       const names = Object.keys(fields)
       const [kept, fresh] = [names.filter((name) => start.overridden.includes(name)), names.filter((name) => !start.overridden.includes(name))]
       const back = { ...Object.fromEntries(kept.map((name) => [name, start[name]])), clear: fresh }
-      toast(`Definition ${start.key} saved`, { undo: () => runWithToast(() => api.patch(path, back).then(done), "Change undone") })
+      toast(`Definition ${start.key} saved`, { undo: () => runWithToast(() => api.patch(path, back).then(onDone), "Change undone") })
     }
     navigate(page)
   }
   return html`
     <div class="head"><div class="grow"><${BackLink} href=${page}>${start.key}<//><h2>Edit</h2></div></div>
-    <${Form} start=${start} save=${save} back=${page} actText="Save" body=${(draft, payload) => ({ key: start.key, ...toFields(draft), payload })} />`
+    <${Form} start=${start} onSave=${save} back=${page} submitText="Save" body=${(draft, payload) => ({ key: start.key, ...toFields(draft), payload })} />`
 }
 
 export function NewCommand() {
@@ -43,12 +43,12 @@ export function NewCommand() {
   }
   return html`
     <div class="head"><div class="grow"><${BackLink} href=${link("definitions")}>Definitions<//><h2>New command</h2><p class="faint">A job kind that runs a program. Commands run without a shell: each payload value becomes exactly one argument.</p></div></div>
-    <${Form} start=${start} save=${save} back=${link("definitions")} actText="Create" incomplete=${!key.trim()} body=${(draft, payload) => ({ arg_schema: EXAMPLE_SCHEMA, command: EXAMPLE, ...toFields(draft), payload })}
-      tried=${{ name: "world" }} before=${html`<${TextField} label="Key" value=${key} change=${setKey} maxlength="512" autofocus hint="The job kind, for example sync-folder. It cannot be changed later." />`} />`
+    <${Form} start=${start} onSave=${save} back=${link("definitions")} submitText="Create" incomplete=${!key.trim()} body=${(draft, payload) => ({ arg_schema: EXAMPLE_SCHEMA, command: EXAMPLE, ...toFields(draft), payload })}
+      tried=${{ name: "world" }} before=${html`<${TextField} label="Key" value=${key} onChange=${setKey} maxlength="512" autofocus hint="The job kind, for example sync-folder. It cannot be changed later." />`} />`
 }
 
 /** `draft` holds only the changed fields; `body(draft, payload)` is the request that validates them. */
-function Form({ start, save, back, actText, body, before, tried, incomplete }) {
+function Form({ start, onSave, back, submitText, body, before, tried, incomplete }) {
   const [draft, setDraft] = useState({})
   const [state, setState] = useState({ busy: false, error: null })
   const broken = Object.values(draft).some((value) => value === undefined)
@@ -64,25 +64,25 @@ function Form({ start, save, back, actText, body, before, tried, incomplete }) {
     event.preventDefault()
     setState({ busy: true, error: null })
     try {
-      await save(draft)
+      await onSave(draft)
     } catch (error) {
       setState({ busy: false, error })
     }
   }
   const [settings, more] = [SETTINGS.slice(0, 5), SETTINGS.slice(5).filter(({ name }) => start[name] !== undefined)]
-  const field = (setting) => html`<${SettingField} key=${setting.name} setting=${setting} value=${now(setting.name)} change=${change} error=${errors[setting.name]} codeDefault=${codeDefault(setting.name)} />`
+  const field = (setting) => html`<${SettingField} key=${setting.name} setting=${setting} value=${now(setting.name)} onChange=${change} error=${errors[setting.name]} codeDefault=${codeDefault(setting.name)} />`
   return html`
     <form class="grid-2" onSubmit=${submit} novalidate>
       <${Card} class="form">
         ${before}
-        ${(start.command || start.origin === "operator") && html`<${JsonField} label="Command" rows=${7} value=${now("command") ?? undefined} change=${json("command", start.command ? {} : null)} error=${errors.command} hint="argv: a string is one argument. A list is omitted as a whole if an optional value in it is missing. {payload.name} is a required value, {payload.name?} an optional one." />`}
+        ${(start.command || start.origin === "operator") && html`<${JsonField} label="Command" rows=${7} value=${now("command") ?? undefined} onChange=${json("command", start.command ? {} : null)} error=${errors.command} hint="argv: a string is one argument. A list is omitted as a whole if an optional value in it is missing. {payload.name} is a required value, {payload.name?} an optional one." />`}
         ${settings.map(field)}
-        <${JsonField} label="Payload schema" rows=${12} value=${now("arg_schema")} change=${json("arg_schema", {})} error=${errors.arg_schema} hint="JSON Schema. {} accepts any object." />
+        <${JsonField} label="Payload schema" rows=${12} value=${now("arg_schema")} onChange=${json("arg_schema", {})} error=${errors.arg_schema} hint="JSON Schema. {} accepts any object." />
         <details class="more"><summary>More settings</summary><div class="schema-form">${more.map(field)}</div></details>
         ${state.error && html`<${ErrorBanner} error=${state.error} />`}
-        <div class="bar"><span class="grow faint">${plural(Object.keys(draft).length)}</span><a class="button" href=${back}>Cancel</a><${Button} strong type="submit" busy=${state.busy} disabled=${incomplete || broken}>${actText}<//></div>
+        <div class="bar"><span class="grow faint">${plural(Object.keys(draft).length)}</span><a class="button" href=${back}>Cancel</a><${Button} strong type="submit" busy=${state.busy} disabled=${incomplete || broken}>${submitText}<//></div>
       <//>
-      <${TryPayload} title="Test payload" class="sticky" start=${tried} schema=${now("arg_schema") ?? start.arg_schema} ask=${(payload) => (broken ? [null] : [PREVIEW, body(draft, payload)])} />
+      <${TryPayload} title="Test payload" class="sticky" start=${tried} schema=${now("arg_schema") ?? start.arg_schema} onCheck=${(payload) => (broken ? [null] : [PREVIEW, body(draft, payload)])} />
     </form>`
 }
 
@@ -126,28 +126,28 @@ function retryWords({ ladder, base = 10, factor = 2, cap = 600, jitter = ladder?
 }
 
 /** All settings; overridden ones with the code default and a reset button. */
-export const SettingRows = ({ definition, clear }) => html`
+export const SettingRows = ({ definition, onClear }) => html`
   <dl class="settings">${SETTINGS.filter(({ name }) => definition[name] !== undefined).map(({ name, text }) => html`
     <div key=${name}><dt>${text.replace(" in seconds", "")}</dt><dd>${shown(name, definition[name])}</dd>
-      ${definition.origin === "code" && definition.overridden?.includes(name) && html`<${Overridden} name=${name} text=${text} codeDefault=${definition.code_defaults[name]} clear=${clear} />`}</div>`)}
+      ${definition.origin === "code" && definition.overridden?.includes(name) && html`<${Overridden} name=${name} text=${text} codeDefault=${definition.code_defaults[name]} onClear=${onClear} />`}</div>`)}
   </dl>`
 
-export const Overridden = ({ name, text, codeDefault, clear }) => html`
+export const Overridden = ({ name, text, codeDefault, onClear }) => html`
   <span class="overridden"><${Tag} tone="accent">overridden<//> <small>${codeDefault !== null && typeof codeDefault === "object" && !Array.isArray(codeDefault) ? "differs from the code default" : html`code default: ${shown(name, codeDefault)}`}</small>
-    ${clear && html`<${Button} small plain onClick=${() => clear(name)} aria-label=${`Reset ${text}`}>Reset<//>`}</span>`
+    ${onClear && html`<${Button} small plain onClick=${() => onClear(name)} aria-label=${`Reset ${text}`}>Reset<//>`}</span>`
 
-/** Form field of a setting. `change(name, value)`; invalid JSON is undefined. */
-function SettingField({ setting, value, change, error, codeDefault }) {
+/** Form field of a setting. `onChange(name, value)`; invalid JSON is undefined. */
+function SettingField({ setting, value, onChange, error, codeDefault }) {
   const { name, text, kind, hint } = setting
   const said = [hint, codeDefault !== undefined && html`Code default: ${shown(name, codeDefault)}.`].filter(Boolean)
   const common = { label: text, error, hint: said.length ? html`${said.map((each, index) => html`<span key=${index}>${each} </span>`)}` : undefined }
-  const set = (next) => change(name, next)
-  if (kind === "number") return html`<${NumberField} ...${common} min="0" value=${value} change=${set} />`
-  if (kind === "check") return html`<${CheckField} ...${common} value=${value} change=${set} />`
-  if (kind === "priority") return html`<${SelectField} ...${common} value=${value} change=${(next) => set(Number(next))} options=${priorities(value)} />`
-  if (kind === "list") return html`<${TextField} ...${common} value=${Array.isArray(value) ? value.join(", ") : value} change=${set} />`
-  if (kind === "json") return html`<${JsonField} ...${common} rows=${3} value=${value ?? undefined} change=${(next, broken) => set(broken ? undefined : next ?? null)} />`
-  return html`<${TextField} ...${common} value=${value} change=${set} />`
+  const set = (next) => onChange(name, next)
+  if (kind === "number") return html`<${NumberField} ...${common} min="0" value=${value} onChange=${set} />`
+  if (kind === "check") return html`<${CheckField} ...${common} value=${value} onChange=${set} />`
+  if (kind === "priority") return html`<${SelectField} ...${common} value=${value} onChange=${(next) => set(Number(next))} options=${priorities(value)} />`
+  if (kind === "list") return html`<${TextField} ...${common} value=${Array.isArray(value) ? value.join(", ") : value} onChange=${set} />`
+  if (kind === "json") return html`<${JsonField} ...${common} rows=${3} value=${value ?? undefined} onChange=${(next, broken) => set(broken ? undefined : next ?? null)} />`
+  return html`<${TextField} ...${common} value=${value} onChange=${set} />`
 }
 
 /** The request fields; lists are edited as text. */
@@ -157,23 +157,23 @@ function toFields(draft) {
 }
 
 /** Tags of a kind: command, inactive, overridden settings. */
-export const DefinitionTags = ({ of }) => html`
-  ${of.runner === "command" && html`<${Tag} tone="accent" title="Runs a program.">command<//> `}
-  ${!of.is_active && html`<${Tag} tone="warn" title="New jobs are rejected.">inactive<//> `}
-  ${of.origin === "code" && of.overridden?.length > 0 && html`<${Tag} title=${`Overridden by an operator: ${of.overridden.join(", ")}`}>${of.overridden.length} overridden<//>`}`
+export const DefinitionTags = ({ definition }) => html`
+  ${definition.runner === "command" && html`<${Tag} tone="accent" title="Runs a program.">command<//> `}
+  ${!definition.is_active && html`<${Tag} tone="warn" title="New jobs are rejected.">inactive<//> `}
+  ${definition.origin === "code" && definition.overridden?.length > 0 && html`<${Tag} title=${`Overridden by an operator: ${definition.overridden.join(", ")}`}>${definition.overridden.length} overridden<//>`}`
 
 // Validates a payload against a definition and shows the command that would run. Nothing is enqueued.
 
 /** `ask(payload)`: [path, body] of the validation request. `start`: the initial payload. */
-export function TryPayload({ schema, ask, start, title = "Test payload", class: more }) {
+export function TryPayload({ schema, onCheck, start, title = "Test payload", class: more }) {
   const [payload, setPayload] = useState(() => start ?? defaultsOf(schema))
   const [touched, setTouched] = useState(false)
-  const [path, body] = payload === null ? [null] : ask(payload)
+  const [path, body] = payload === null ? [null] : onCheck(payload)
   const { data, error } = usePreview(path, body)
   const errors = Object.fromEntries((touched ? data?.errors ?? [] : []).map(({ path: at, message }) => [at.split(/[.[]/)[0], message]))
   return html`
     <${Card} title=${title} class=${more}>
-      <${SchemaForm} key=${Object.keys(schema?.properties ?? {}).join()} schema=${schema} value=${payload ?? {}} change=${(next, broken) => { setTouched(true); setPayload(broken ? null : next ?? {}) }} errors=${errors} />
+      <${SchemaForm} key=${Object.keys(schema?.properties ?? {}).join()} schema=${schema} value=${payload ?? {}} onChange=${(next, broken) => { setTouched(true); setPayload(broken ? null : next ?? {}) }} errors=${errors} />
       <div aria-live="polite" class="stack">
         ${error && html`<${ErrorBanner} error=${error} />`}
         ${data && !error && payload !== null && html`<${CheckResult} check=${data} touched=${touched} />`}
@@ -195,5 +195,5 @@ const quoted = (text) => (plain.test(text) ? text : `'${text.replaceAll("'", "'\
 const Argv = ({ command }) => html`
   <div class="argv"><div class="bar"><h3 class="grow">Command preview</h3><${CopyButton} text=${() => command.argv.map(quoted).join(" ")} label="Copy as shell command" /></div>
     <ol aria-label="Arguments">${command.argv.map((argument, index) => html`<li key=${index}><code>${argument === "" ? "''" : argument}</code></li>`)}</ol>
-    <${DescriptionList} facts=${[["Working directory", html`<code>${command.cwd}</code>`], ["Variables", command.variables.join(", ")], ["Secrets", command.secrets.join(", ")]]} />
+    <${DescriptionList} items=${[["Working directory", html`<code>${command.cwd}</code>`], ["Variables", command.variables.join(", ")], ["Secrets", command.secrets.join(", ")]]} />
   </div>`

@@ -20,12 +20,12 @@ export function Failures({ fingerprint, query }) {
   const tab = query.show === "retries" ? "retries" : "groups"
   const running = (retries.data?.items ?? []).filter(isOpen)
   return html`
-    <${Tabs} label="Failures" now=${tab} tabs=${[
+    <${Tabs} label="Failures" current=${tab} tabs=${[
       { name: "groups", text: "Groups", href: link("failures") },
       { name: "retries", text: "Bulk retries", href: link("failures", { show: "retries" }), count: running.length ? `${running.length} running` : undefined },
     ]} />
     ${tab === "retries" ? html`<${Retries} retries=${retries} />` : html`
-      ${running.map((bulk) => html`<${BulkCard} key=${bulk.id} bulk=${bulk} may=${session.can("jobs:write")} changed=${retries.reload} />`)}
+      ${running.map((bulk) => html`<${BulkCard} key=${bulk.id} bulk=${bulk} canChange=${session.can("jobs:write")} onChanged=${retries.reload} />`)}
       <${Groups} query=${query} />`}`
 }
 
@@ -41,7 +41,7 @@ function Groups({ query }) {
       <div class="switch" role="group" aria-label="Last seen within">${[...Object.keys(RANGES), "all"].map((name) => html`
         <button key=${name} type="button" aria-pressed=${name === range} onClick=${() => setQuery({ since: name === "all" ? null : name }, { replace: true })}>${name}</button>`)}</div>
     </div>
-    <${AsyncContent} from=${groups} lines=${10}>${({ next_cursor: more }) => items.length === 0 ? html`<${NoGroups} filtered=${query.kind || range !== "all"} />` : html`
+    <${AsyncContent} request=${groups} lines=${10}>${({ next_cursor: more }) => items.length === 0 ? html`<${NoGroups} filtered=${query.kind || range !== "all"} />` : html`
       <${Table} label="Failure groups" columns=${COLUMNS} rows=${items} rowKey=${groupKey} faint=${groups.stale} />
       ${more && (most < MAX_GROUPS
         ? html`<${Button} onClick=${() => setQuery({ most: most * 2 }, { replace: true })}>Show more<//>`
@@ -122,19 +122,19 @@ function FailurePage({ fingerprint, query, retries }) {
   }
   return html`
     <${BackLink} href=${link("failures")}>All failures<//>
-    <${AsyncContent} from=${detail} lines=${12}>${({ group, error, jobs }) => html`
+    <${AsyncContent} request=${detail} lines=${12}>${({ group, error, jobs }) => html`
       <${Card} class="failure-head">
         <div class="bar"><h2 class="title">${group.type}</h2><${Tag}>${group.definition_key}<//>${session.operator && html`<${Tag} title="Tenant">${group.tenant_id}<//>`}<span class="grow"></span>
           ${session.can("jobs:write") && html`<${RetryAll} group=${group} tenant=${whose} round=${own.map(({ state, retried }) => state + retried).join()} open=${() => setAsking(true)} />`}</div>
         <p class="message">${group.message}</p>
-        <${DescriptionList} facts=${[
+        <${DescriptionList} items=${[
           ["Failed attempts", formatInteger(group.failures)], ["Dead letter", formatInteger(group.dead_letter)], ["Failed", formatInteger(group.failed)],
           ["Canceled dependents", group.canceled ? formatInteger(group.canceled) : null],
           ["First seen", html`<${Time} at=${group.first_seen} />`], ["Last seen", html`<${Time} at=${group.last_seen} />`],
           ["Fingerprint", html`<span class="bar"><code>${group.fingerprint}</code><${CopyButton} text=${group.fingerprint} label="Copy fingerprint" /></span>`],
         ]} />
       <//>
-      ${shown.map((bulk) => html`<${BulkCard} key=${bulk.id} bulk=${bulk} may=${session.can("jobs:write")} changed=${retried} />`)}
+      ${shown.map((bulk) => html`<${BulkCard} key=${bulk.id} bulk=${bulk} canChange=${session.can("jobs:write")} onChanged=${retried} />`)}
       <div class="grid-2">
         <${Card} title="Sample traceback" aside=${html`<${JobLink} id=${group.job_id}>sample job<//>${error?.traceback && html`<${CopyButton} text=${error.traceback} label="Copy traceback" />`}`}>
           ${error?.traceback ? html`<pre class="traceback" tabindex="0" aria-label="Traceback">${error.traceback}</pre>`
@@ -148,7 +148,7 @@ function FailurePage({ fingerprint, query, retries }) {
           ${jobs.length === MANY_JOBS && html`<p class="faint">Only the latest ${MANY_JOBS} are shown.</p>`}`
           : html`<${EmptyState} icon="check" title="No failed jobs left in this group">All of them were retried, or a retry is scheduled.<//>`}
       <//>
-      ${asking && html`<${BulkDialog} action="retry" aged title=${`Retry ${group.type}`} q=${groupFilter(group)} tenant=${whose} close=${() => setAsking(false)} started=${retried} />`}`}<//>`
+      ${asking && html`<${BulkDialog} action="retry" aged title=${`Retry ${group.type}`} q=${groupFilter(group)} tenant=${whose} onClose=${() => setAsking(false)} onStarted=${retried} />`}`}<//>`
 }
 
 /** The filter query that finds the jobs of a group. */
@@ -197,7 +197,7 @@ function Retries({ retries }) {
     ...(session.can("jobs:write") ? [{ name: "stop", text: "", align: "right", cell: (bulk) => isOpen(bulk) && html`<${Button} small icon="stop" onClick=${() => setAsked(bulk)}>Stop<//>` }] : []),
   ]
   return html`
-    <${AsyncContent} from=${retries} lines=${6}>${({ items }) => items.length ? html`<${Table} label="Bulk retries" columns=${columns} rows=${items} rowKey=${({ id }) => id} />`
+    <${AsyncContent} request=${retries} lines=${6}>${({ items }) => items.length ? html`<${Table} label="Bulk retries" columns=${columns} rows=${items} rowKey=${({ id }) => id} />`
       : html`<${EmptyState} icon="retry" title="No bulk retries yet" command="posthouse failures retry FINGERPRINT --rate 10">Bulk retries appear here. To start one, open a failure group and choose “Retry all”, or run:<//>`}<//>
-    ${asked && html`<${Confirm} title="Stop this bulk retry?" danger actText="Stop retry" close=${() => setAsked(null)} act=${() => stopBulk(asked.id, retries.reload)}>${formatInteger(changedCount(asked))} of ${plural(asked.total ?? 0, "job")} were retried and keep running. The remaining jobs are not retried.<//>`}`
+    ${asked && html`<${Confirm} title="Stop this bulk retry?" danger submitText="Stop retry" onClose=${() => setAsked(null)} onSubmit=${() => stopBulk(asked.id, retries.reload)}>${formatInteger(changedCount(asked))} of ${plural(asked.total ?? 0, "job")} were retried and keep running. The remaining jobs are not retried.<//>`}`
 }

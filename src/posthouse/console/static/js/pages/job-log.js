@@ -32,10 +32,10 @@ export function Log({ job, lines: log }) {
         <label class="job-follow"><input type="checkbox" checked=${follow} onChange=${(event) => setFollow(event.target.checked)} /> Follow</label>
         <${Button} icon="download" label="Download log" onClick=${() => runWithToast(() => download(job, which))} />
       </div>
-      ${log.error && html`<${ErrorBanner} error=${log.error} retry=${log.load} />`}
+      ${log.error && html`<${ErrorBanner} error=${log.error} onRetry=${log.load} />`}
       <${Lines} lines=${shown} several=${several && !which} wanted=${wanted} follow=${follow} setFollow=${setFollow} tall=${tall}
         earlier=${(log.earlier || chosen.length > shown.length) && html`<${Earlier} log=${log} full=${chosen.length > shown.length} />`}
-        none=${wanted ? "No matching lines." : isOver(job) ? "No log output." : "Log lines appear here as the job writes them."} />
+        placeholder=${wanted ? "No matching lines." : isOver(job) ? "No log output." : "Log lines appear here as the job writes them."} />
     <//>`
 }
 
@@ -49,7 +49,7 @@ const titleOf = (key) => {
 }
 
 /** Stays at the end while "Follow" is on; scrolling up turns it off, scrolling to the end turns it on. */
-function Lines({ lines, several, wanted, follow, setFollow, tall, earlier, none }) {
+function Lines({ lines, several, wanted, follow, setFollow, tall, earlier, placeholder }) {
   const box = useRef(null)
   const made = useRef(new Map())
   const top = useRef(0)
@@ -73,7 +73,7 @@ function Lines({ lines, several, wanted, follow, setFollow, tall, earlier, none 
     <div class=${cls("job-lines", tall && "tall")} ref=${box} onScroll=${scrolled} tabindex="0" role="log" aria-live="off" aria-label="Log lines">
       ${earlier}
       ${blocksOf(lines, several, wanted).map((block) => memoizedBlock(made.current, block))}
-      ${lines.length === 0 && html`<p class="faint">${none}</p>`}
+      ${lines.length === 0 && html`<p class="faint">${placeholder}</p>`}
     </div>`
 }
 

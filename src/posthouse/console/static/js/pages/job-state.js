@@ -96,19 +96,19 @@ function useLog(id, there) {
 
 // Head of the job page: identity, progress and actions.
 
-export function Head({ known }) {
-  const job = known.job.data
+export function Head({ jobData }) {
+  const job = jobData.job.data
   const session = useSession()
   return html`
     <section class="card job-head" aria-label="Job">
       <div class="bar">
         <${BackLink} href=${link("jobs")}>Jobs<//><h2>${job.definition_key}</h2><${Status} status=${job.status} />
         ${job.cancel_requested_at && !isOver(job) && html`<${Tag} tone="warn">cancellation requested<//>`}
-        <span class="grow"></span><${StreamStatus} state=${known.live} />
-        ${session.can("jobs:write") && html`<${Buttons} known=${known} session=${session} />`}
+        <span class="grow"></span><${StreamStatus} state=${jobData.live} />
+        ${session.can("jobs:write") && html`<${Buttons} jobData=${jobData} session=${session} />`}
       </div>
       <p class="job-subject clip">${job.subject ? html`<a href=${jobsWith("subject", job.subject)}>${job.subject}</a>` : html`<span class="faint">no subject</span>`}</p>
-      <${DescriptionList} facts=${facts(job, known, session)} />
+      <${DescriptionList} items=${facts(job, jobData, session)} />
     </section>`
 }
 
@@ -167,14 +167,14 @@ export function useActions(job, done) {
   return { busy, cancel, retry }
 }
 
-export const ConfirmCancel = (rest) => html`<${Confirm} title="Cancel this job?" danger actText="Cancel job" closeText="Go back" ...${rest}>The worker stops the running handler. Side effects that already happened are not rolled back.<//>`
+export const ConfirmCancel = (rest) => html`<${Confirm} title="Cancel this job?" danger submitText="Cancel job" closeText="Go back" ...${rest}>The worker stops the running handler. Side effects that already happened are not rolled back.<//>`
 
-function Buttons({ known, session }) {
-  const job = known.job.data
+function Buttons({ jobData, session }) {
+  const job = jobData.job.data
   const [asking, setAsking] = useState(null)
-  const { busy, cancel, retry } = useActions(job, known.reload)
+  const { busy, cancel, retry } = useActions(job, jobData.reload)
   const isDone = job.status === "succeeded"
-  const hasSteps = known.timeline.data?.spans.some(({ type }) => type === "step")
+  const hasSteps = jobData.timeline.data?.spans.some(({ type }) => type === "step")
   return html`
     <div class="bar job-buttons">
       ${isOver(job) ? html`
@@ -182,8 +182,8 @@ function Buttons({ known, session }) {
         ${hasSteps && !isDone && html`<${Button} icon="retry" busy=${busy} title="Discard completed steps." onClick=${() => retry(true)}>Retry fresh<//>`}`
         : html`<${Button} icon="stop" busy=${busy} onClick=${() => (isWaiting(job) ? cancel() : setAsking("cancel"))}>Cancel<//>`}
       <${Button} icon="edit" title="Enqueue a new job of this kind with an editable payload." onClick=${() => setAsking("again")}>Run again…<//>
-      ${asking === "cancel" && html`<${ConfirmCancel} act=${cancel} close=${() => setAsking(null)} />`}
-      ${asking === "again" && html`<${EnqueueDialog} close=${() => setAsking(null)} kind=${job.definition_key} payload=${job.payload ?? {}} note=${hasSecrets(job.payload) && "Secrets are masked. Replace every [redacted] value before you enqueue the job."} extra=${{ subject: job.subject ?? "", tenant: session.tenant ?? job.tenant_id }} />`}
+      ${asking === "cancel" && html`<${ConfirmCancel} onSubmit=${cancel} onClose=${() => setAsking(null)} />`}
+      ${asking === "again" && html`<${EnqueueDialog} onClose=${() => setAsking(null)} kind=${job.definition_key} payload=${job.payload ?? {}} note=${hasSecrets(job.payload) && "Secrets are masked. Replace every [redacted] value before you enqueue the job."} extra=${{ subject: job.subject ?? "", tenant: session.tenant ?? job.tenant_id }} />`}
     </div>`
 }
 

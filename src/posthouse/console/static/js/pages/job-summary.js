@@ -6,12 +6,12 @@ import { html } from "../preact.js"
 import { link, setQuery } from "../router.js"
 import { isWaiting, WorkerName } from "./job-state.js"
 
-export function StatusPanel({ known }) {
-  const job = known.job.data
-  if (isWaiting(job)) return html`<${Why} job=${job} why=${known.why} />`
-  if (job.status === "running") return html`<${Running} job=${job} parts=${known.parts.data} />`
-  if (job.status === "succeeded") return html`<${Succeeded} job=${job} parts=${known.parts.data} />`
-  return html`<${FailedPanel} job=${job} attempts=${known.attempts.data} />`
+export function StatusPanel({ jobData }) {
+  const job = jobData.job.data
+  if (isWaiting(job)) return html`<${Why} job=${job} why=${jobData.why} />`
+  if (job.status === "running") return html`<${Running} job=${job} parts=${jobData.parts.data} />`
+  if (job.status === "succeeded") return html`<${Succeeded} job=${job} parts=${jobData.parts.data} />`
+  return html`<${FailedPanel} job=${job} attempts=${jobData.attempts.data} />`
 }
 
 function Running({ job, parts }) {
@@ -63,7 +63,7 @@ const PART_TONES = { completed: "good", failed: "bad", skipped: "quiet" }
 function Why({ job, why }) {
   return html`
     <${Card} title="Why this job is waiting" aside=${html`<span class="faint">waiting for <${Elapsed} from=${job.queued_at} /></span>`}>
-      <${AsyncContent} from=${why} lines=${3}>${(data) => html`<${WaitReason} why=${data} job=${job} />`}<//>
+      <${AsyncContent} request=${why} lines=${3}>${(data) => html`<${WaitReason} why=${data} job=${job} />`}<//>
     <//>`
 }
 

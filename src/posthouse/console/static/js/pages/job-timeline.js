@@ -21,7 +21,7 @@ export function Waterfall({ timeline }) {
   const [zoomed, setZoomed] = useState(null)
   return html`
     <${Card} title="Timeline" class="job-timeline" aside=${html`${zoomed && html`<${Button} small onClick=${() => setZoomed(null)}>Reset zoom<//>`}<${Legend} spans=${timeline.data?.spans ?? []} />`}>
-      <${AsyncContent} from=${timeline} height=${140}>${(data) => html`<${Chart} data=${data} zoomed=${zoomed} zoom=${setZoomed} />`}<//>
+      <${AsyncContent} request=${timeline} height=${140}>${(data) => html`<${Chart} data=${data} zoomed=${zoomed} zoom=${setZoomed} />`}<//>
     <//>`
 }
 

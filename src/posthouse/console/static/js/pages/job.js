@@ -20,35 +20,35 @@ const SECTION_ORDER = {
   ended: ["data", "waterfall", "graph", "log", "attempts"],
 }
 const SECTIONS = {
-  waterfall: ({ known }) => html`<${Waterfall} timeline=${known.timeline} />`,
-  data: ({ known }) => html`<${Data} job=${known.job.data} />`,
-  graph: ({ known }) => html`<${Graph} pipeline=${known.pipeline} self=${known.job.data.id} />`,
-  log: ({ known }) => html`<${Log} job=${known.job.data} lines=${known.lines} />`,
-  attempts: ({ known, query }) => html`<${Attempts} attempts=${known.attempts.data} timeline=${known.timeline.data} query=${query} />`,
+  waterfall: ({ jobData }) => html`<${Waterfall} timeline=${jobData.timeline} />`,
+  data: ({ jobData }) => html`<${Data} job=${jobData.job.data} />`,
+  graph: ({ jobData }) => html`<${Graph} pipeline=${jobData.pipeline} self=${jobData.job.data.id} />`,
+  log: ({ jobData }) => html`<${Log} job=${jobData.job.data} lines=${jobData.lines} />`,
+  attempts: ({ jobData, query }) => html`<${Attempts} attempts=${jobData.attempts.data} timeline=${jobData.timeline.data} query=${query} />`,
 }
 
 export const Job = ({ id, query }) => html`<${OneJob} key=${id} id=${id} query=${query} />`
 
 function OneJob({ id, query }) {
-  const known = useJob(id)
-  const { data: job, error, reload } = known.job
+  const jobData = useJob(id)
+  const { data: job, error, reload } = jobData.job
   useTitle(job)
   if (!job && error && [404, 422].includes(error.status)) return html`<${JobNotFound} />`
-  if (!job && error) return html`<${ErrorBanner} error=${error} retry=${reload} />`
+  if (!job && error) return html`<${ErrorBanner} error=${error} onRetry=${reload} />`
   if (!job) return html`<div class="card"><${Skeleton} lines=${5} /></div><div class="card"><${Skeleton} height=${220} /></div><div class="card"><${Skeleton} height=${320} /></div>`
   return html`
-    <${Head} known=${known} />
-    <${KeepHeight} of=${job.status}><${StatusPanel} known=${known} /><//>
-    <${Sections} known=${known} query=${query} />`
+    <${Head} jobData=${jobData} />
+    <${KeepHeight} of=${job.status}><${StatusPanel} jobData=${jobData} /><//>
+    <${Sections} jobData=${jobData} query=${query} />`
 }
 
 /** Sections keep the order that fits the state of the job when the page was opened. */
-function Sections({ known, query }) {
-  const job = known.job.data
+function Sections({ jobData, query }) {
+  const job = jobData.job.data
   const [order] = useState(() => SECTION_ORDER[orderFor(job)])
   return html`
-    ${order.map((name) => html`<${SECTIONS[name]} key=${name} known=${known} query=${query} />`)}
-    <${Artifacts} job=${job} artifacts=${known.artifacts.data} />
+    ${order.map((name) => html`<${SECTIONS[name]} key=${name} jobData=${jobData} query=${query} />`)}
+    <${Artifacts} job=${job} artifacts=${jobData.artifacts.data} />
     <${Details} job=${job} />`
 }
 
@@ -148,7 +148,7 @@ function Details({ job }) {
   const moment = (at) => at && html`<time datetime=${at}>${formatDateTime(at)}</time>`
   return html`
     <${Card} title="Details">
-      <${DescriptionList} facts=${[
+      <${DescriptionList} items=${[
         ["Enqueued", moment(job.queued_at)], ["Scheduled for", moment(job.scheduled_for)], ["First started", moment(job.started_at)], ["Last started", moment(job.attempt_started_at)], ["Finished", moment(job.finished_at)],
         ["Cancellation requested", moment(job.cancel_requested_at)], ["Lease expires", moment(job.lease_expires_at)],
         ["Priority", job.priority], ["Timeout", job.timeout_seconds && duration(job.timeout_seconds)], ["Table", job.job_table], ["Source", [job.source, job.source_ref].filter(Boolean).join(" ")], ["Created by", job.created_by],

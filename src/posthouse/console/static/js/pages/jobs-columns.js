@@ -135,8 +135,8 @@ export function Views({ q, columns, choose }) {
         <button key=${view.name} type="button" class="choice" aria-current=${view === now ? "true" : undefined} onClick=${() => open(view, close)}><b>${view.name}</b><small class="code clip">${view.q}</small></button>`)}
       <button type="button" class="choice foot" onClick=${() => { close(); setNaming("") }}>Save view…</button>`}<//>
     ${naming !== null && html`
-      <${Dialog} title="Save view" close=${() => setNaming(null)} act=${save} disabled=${!naming.trim()}>
-        <${TextField} label="Name" value=${naming} change=${setNaming} maxlength="60" autofocus hint="Replaces an existing view of the same name. Views are stored in this browser." />
+      <${Dialog} title="Save view" onClose=${() => setNaming(null)} onSubmit=${save} disabled=${!naming.trim()}>
+        <${TextField} label="Name" value=${naming} onChange=${setNaming} maxlength="60" autofocus hint="Replaces an existing view of the same name. Views are stored in this browser." />
         <p><code>${q || "all jobs"}</code>${columns && html` <span class="faint">with ${columns.length} columns</span>`}</p>
       <//>`}`
 }

@@ -146,10 +146,10 @@ function useSuggestions() {
 
 const STATUSES = ["queued", "running", "failed", "dead_letter", "succeeded", "canceled"]
 
-/** `known`: the query is valid and can be counted. */
-export function Chips({ q, known }) {
+/** `isCountable`: the query is valid and can be counted. */
+export function Chips({ q, isCountable }) {
   const rest = removeField(q, "status")
-  const counts = useCounts(rest, known)
+  const counts = useCounts(rest, isCountable)
   const chosen = fieldValues(q, "status") ?? []
   const chip = (name, text, line) => {
     const on = name ? chosen.includes(name) : chosen.length === 0

@@ -12,8 +12,8 @@ import { ColumnChoice, columnsOf, useLocalStorage, usualColumns, Views } from ".
 import { Chips, FilterBox } from "./jobs-filter.js"
 import { useJobs } from "./jobs-list.js"
 
-/** `own`: {usual, more}, the columns that are shown by default, and further ones at the end. */
-export function Jobs({ query, own }) {
+/** `ownColumns`: {usual, more}, the columns that are shown by default, and further ones at the end. */
+export function Jobs({ query, ownColumns }) {
   const session = useSession()
   const q = query.q ?? ""
   const selection = useSelection(`${q} ${query.after ?? ""}`)
@@ -23,7 +23,7 @@ export function Jobs({ query, own }) {
   const [action, setAction] = useState(null)
   const [begun, setBegun] = useState(0)
   const items = jobs.items ?? []
-  const columns = useColumns(session, q, items.some((job) => job.tenant_id !== items[0].tenant_id), own)
+  const columns = useColumns(session, q, items.some((job) => job.tenant_id !== items[0].tenant_id), ownColumns)
   const may = session.can("jobs:write")
   const box = useRef(null)
   useRowKeys(box, may ? selection.toggleId : () => {}, selection.clear)
@@ -38,14 +38,14 @@ export function Jobs({ query, own }) {
       <${ColumnChoice} ...${columns} />
     </div>
     <div class="bar jobs-bar">
-      ${selection.size > 0 ? html`<${SelectionBar} selection=${selection} total=${q ? total : null} act=${setAction} more=${Boolean(jobs.next || query.after)} />` : html`<${Chips} q=${q} known=${known} />`}
+      ${selection.size > 0 ? html`<${SelectionBar} selection=${selection} total=${q ? total : null} onAction=${setAction} more=${Boolean(jobs.next || query.after)} />` : html`<${Chips} q=${q} isCountable=${known} />`}
       <span class="grow"></span>
       <span class="new-jobs" role="status">${jobs.fresh && html`<${Button} small icon="retry" onClick=${seen}>${formatInteger(jobs.fresh.count)}${jobs.fresh.count >= 50 ? "+" : ""} new<//>`}</span>
       <${StreamStatus} state=${selection.size > 0 ? "paused" : jobs.live} />
     </div>
-    <${BulkChanges} begun=${begun} may=${may} />
+    <${BulkChanges} reloadKey=${begun} canChange=${may} />
     <div ref=${box} class="jobs-box">
-      ${jobs.error && jobs.error.code !== "invalid_filter" ? html`<${ErrorBanner} error=${jobs.error} retry=${jobs.reload} />`
+      ${jobs.error && jobs.error.code !== "invalid_filter" ? html`<${ErrorBanner} error=${jobs.error} onRetry=${jobs.reload} />`
         : jobs.error && !jobs.items ? html`<div class="card"><${FilterHelp} /></div>`
         : !jobs.items ? html`<div class="card"><${Skeleton} lines=${12} /></div>`
           : items.length === 0 ? html`<div class="card"><${NoJobs} q=${q} jobs=${jobs} after=${query.after} session=${session} /></div>`
@@ -53,7 +53,7 @@ export function Jobs({ query, own }) {
                 selection=${may ? selection.of(items) : undefined} rowClass=${noLongerMatchesClass(q)} />`}
     </div>
     ${jobs.items && !jobs.error && html`<${Pages} jobs=${jobs} after=${query.after} />`}
-    ${action && html`<${BulkDialog} action=${action} q=${selection.line(q, action)} about=${selection.all ? null : plural(selection.size, "selected job")} close=${() => setAction(null)} started=${() => { selection.clear(); setBegun((n) => n + 1) }} />`}`
+    ${action && html`<${BulkDialog} action=${action} q=${selection.line(q, action)} about=${selection.all ? null : plural(selection.size, "selected job")} onClose=${() => setAction(null)} onStarted=${() => { selection.clear(); setBegun((n) => n + 1) }} />`}`
 }
 
 /** A job that no longer matches the filter stays in place, dimmed. */
@@ -215,14 +215,14 @@ function useShift(last) {
   }, [])
 }
 
-function SelectionBar({ selection, total, more, act }) {
+function SelectionBar({ selection, total, more, onAction }) {
   const matching = total ? `${total.exact ? "" : "at least "}${formatInteger(total.count)} matching` : "jobs"
   return html`
     <div class="selection" role="group" aria-label="Selected jobs">
       <b>${selection.all ? `All ${matching}` : plural(selection.size, "job")} selected</b>
       ${more && !selection.all && html`<${Button} small plain onClick=${selection.chooseAll}>Select all ${matching}<//>`}
-      <${Button} small icon="retry" onClick=${() => act("retry")}>Retry…<//>
-      <${Button} small icon="stop" onClick=${() => act("cancel")}>Cancel…<//>
+      <${Button} small icon="retry" onClick=${() => onAction("retry")}>Retry…<//>
+      <${Button} small icon="stop" onClick=${() => onAction("cancel")}>Cancel…<//>
       <${Button} small plain icon="close" label="Clear selection" onClick=${selection.clear} />
     </div>`
 }

@@ -25,12 +25,12 @@ export function Tenants() {
   return html`
     <${Totals} tenants=${tenants.data && [...tenants.data, ...unlisted]} series=${stats.data} />
     <div class="bar"><span class="grow"></span>${writes && html`<${Button} icon="plus" onClick=${() => setAsked({ what: "create" })}>New tenant<//>`}</div>
-    <${AsyncContent} from=${tenants} lines=${6}>${(list) => list.length + unlisted.length
+    <${AsyncContent} request=${tenants} lines=${6}>${(list) => list.length + unlisted.length
       ? html`<${Table} label="Tenants" rows=${[...list, ...unlisted]} rowKey=${({ id }) => id} columns=${columns(hours, session, writes && setAsked)} />`
       : html`<${EmptyState} title="No tenants yet" command="posthouse tenants create acme">A tenant appears when it is created or gets its first job. Jobs without a tenant belong to “default”.<//>`}<//>
-    ${asked?.what === "create" && html`<${TenantDialog} close=${() => setAsked(null)} done=${tenants.reload} />`}
-    ${asked?.what === "edit" && html`<${TenantDialog} tenant=${asked.tenant} close=${() => setAsked(null)} done=${tenants.reload} />`}
-    ${asked?.what === "delete" && html`<${DeleteTenant} tenant=${asked.tenant} close=${() => setAsked(null)} done=${tenants.reload} />`}`
+    ${asked?.what === "create" && html`<${TenantDialog} onClose=${() => setAsked(null)} onDone=${tenants.reload} />`}
+    ${asked?.what === "edit" && html`<${TenantDialog} tenant=${asked.tenant} onClose=${() => setAsked(null)} onDone=${tenants.reload} />`}
+    ${asked?.what === "delete" && html`<${DeleteTenant} tenant=${asked.tenant} onClose=${() => setAsked(null)} onDone=${tenants.reload} />`}`
 }
 
 function Totals({ tenants, series }) {
@@ -60,7 +60,7 @@ function columns(hours, session, ask) {
     { name: "failed", text: "Failed attempts", align: "right", cell: (tenant) => html`<${Failed} total=${total(tenant)} />` },
     { name: "weight", text: "Weight", align: "right", cell: ({ weight = 1 }) => String(weight) },
     { name: "kept", text: "Retention", align: "right", cell: ({ retention_days: days }) => (days ? plural(days, "day") : html`<span class="faint">default</span>`) },
-    { name: "created", text: "Created", cell: ({ created_at: at }) => html`<${Time} at=${at} none="automatically" />` },
+    { name: "created", text: "Created", cell: ({ created_at: at }) => html`<${Time} at=${at} placeholder="automatically" />` },
     ask && { name: "do", text: "", align: "right", cell: (tenant) => !tenant.unlisted && html`<span>
       <${Button} plain small icon="edit" label=${`Edit ${tenant.id}`} onClick=${() => ask({ what: "edit", tenant })} />
       <${Button} plain small icon="trash" label=${`Delete ${tenant.id}`} onClick=${() => ask({ what: "delete", tenant })} /></span>` },
@@ -75,16 +75,16 @@ function Failed({ total }) {
 
 const FIELDS = ["label", "weight", "retention_days"]
 
-function TenantDialog({ tenant, close, done }) {
+function TenantDialog({ tenant, onClose, onDone }) {
   const [id, setId] = useState(tenant?.id ?? "")
   const [fields, setFields] = useState({ label: tenant?.label ?? "", weight: tenant?.weight ?? 1, retention_days: tenant?.retention_days ?? null })
   const set = (name) => (value) => setFields({ ...fields, [name]: value })
-  const write = (values) => api.patch(`/admin/tenants/${encodeURIComponent(tenant.id)}`, values).then(done)
+  const write = (values) => api.patch(`/admin/tenants/${encodeURIComponent(tenant.id)}`, values).then(onDone)
   const save = async () => {
     if (!tenant) {
       await api.post("/admin/tenants", { id: id.trim(), ...fields, weight: fields.weight ?? 1 })
       toast(`Tenant ${id.trim()} created`)
-      return done()
+      return onDone()
     }
     await write({ ...fields, weight: fields.weight ?? 1 })
     const before = Object.fromEntries(FIELDS.map((name) => [name, tenant[name]]))
@@ -92,17 +92,17 @@ function TenantDialog({ tenant, close, done }) {
     return undefined
   }
   return html`
-    <${Dialog} title=${tenant ? `Edit ${tenant.id}` : "New tenant"} close=${close} act=${save} actText=${tenant ? "Save" : "Create"} disabled=${!id.trim()}>
-      ${!tenant && html`<${TextField} label="Id" value=${id} change=${setId} maxlength="100" autofocus hint="Used by programs. No spaces; cannot be changed later." />`}
-      <${TextField} label="Label" value=${fields.label} change=${set("label")} maxlength="200" hint="Display name." />
-      <${NumberField} label="Weight" value=${fields.weight} change=${set("weight")} min="0" hint="Share of worker capacity relative to other tenants. Default 1; 2 gets twice as much." />
-      <${NumberField} label="Retention in days" value=${fields.retention_days} change=${set("retention_days")} min="1" hint="Leave empty for the default, the setting retention_days." />
+    <${Dialog} title=${tenant ? `Edit ${tenant.id}` : "New tenant"} onClose=${onClose} onSubmit=${save} submitText=${tenant ? "Save" : "Create"} disabled=${!id.trim()}>
+      ${!tenant && html`<${TextField} label="Id" value=${id} onChange=${setId} maxlength="100" autofocus hint="Used by programs. No spaces; cannot be changed later." />`}
+      <${TextField} label="Label" value=${fields.label} onChange=${set("label")} maxlength="200" hint="Display name." />
+      <${NumberField} label="Weight" value=${fields.weight} onChange=${set("weight")} min="0" hint="Share of worker capacity relative to other tenants. Default 1; 2 gets twice as much." />
+      <${NumberField} label="Retention in days" value=${fields.retention_days} onChange=${set("retention_days")} min="1" hint="Leave empty for the default, the setting retention_days." />
     <//>`
 }
 
-const DeleteTenant = ({ tenant, close, done }) => html`
-  <${Confirm} title=${`Delete ${tenant.id}?`} danger actText="Delete" close=${close}
-    act=${() => api.delete(`/admin/tenants/${encodeURIComponent(tenant.id)}`).then(done).then(() => toast(`Tenant ${tenant.id} deleted`))}>
+const DeleteTenant = ({ tenant, onClose, onDone }) => html`
+  <${Confirm} title=${`Delete ${tenant.id}?`} danger submitText="Delete" onClose=${onClose}
+    onSubmit=${() => api.delete(`/admin/tenants/${encodeURIComponent(tenant.id)}`).then(onDone).then(() => toast(`Tenant ${tenant.id} deleted`))}>
     Its API keys are revoked and its triggers deleted. Finished jobs are kept until retention deletes them. ${tenant.queued + tenant.running > 0
       && `${plural(tenant.queued + tenant.running, "active job")}: wait for them or cancel them before deleting the tenant.`}
   <//>`

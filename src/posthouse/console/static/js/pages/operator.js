@@ -26,7 +26,7 @@ export function Operator({ tab, query }) {
   const tabs = TABS.filter(({ needs }) => session.can(needs)).map((each) => ({ ...each, href: link(`operator/${each.name}`) }))
   const now = tab ? tabs.find(({ name }) => name === tab) : tabs[0]
   return html`
-    <${Tabs} label="Operator" tabs=${tabs} now=${now?.name} />
+    <${Tabs} label="Operator" tabs=${tabs} current=${now?.name} />
     ${now ? html`<${now.page} query=${query} />` : html`<${EmptyState} title="Access denied">Your role cannot view this page. Log in with another key or ask an operator.<//>`}`
 }
 
@@ -42,8 +42,8 @@ function Alerts({ query }) {
       <label class="query"><span class="hidden">Type</span><select value=${query.type ?? ""} onChange=${(event) => setQuery({ type: event.target.value || null }, { replace: true })}>
         <option value="">All types</option>${TYPES.map((type) => html`<option key=${type} value=${type}>${humanize(type)}</option>`)}</select></label>
     </div>
-    <${AsyncContent} from=${alerts} lines=${6}>${(list) => list.length
-      ? html`<${Table} label="Alerts" rows=${list} rowKey=${({ id }) => id} columns=${columns(session)} /><${LoadMore} from=${alerts} />`
+    <${AsyncContent} request=${alerts} lines=${6}>${(list) => list.length
+      ? html`<${Table} label="Alerts" rows=${list} rowKey=${({ id }) => id} columns=${columns(session)} /><${LoadMore} pages=${alerts} />`
       : html`<${EmptyState} icon="check" title="No alerts" command="export POSTHOUSE_ALERT_WEBHOOK_URL=https://hooks.slack.com/…">Dead letters, stuck queues and failing triggers appear here. Set a webhook to be notified.<//>`}<//>`
 }
 
@@ -84,7 +84,7 @@ function Doctor() {
     setBusy(false)
   }
   return html`
-    <${AsyncContent} from=${doctor} lines=${8}>${({ status, findings }) => {
+    <${AsyncContent} request=${doctor} lines=${8}>${({ status, findings }) => {
       const [tone, icon, title, text] = SEVERITY[status] ?? SEVERITY.warning
       const problems = findings.filter(({ severity }) => severity !== "ok").sort((one) => (one.severity === "error" ? -1 : 1))
       const passed = findings.filter(({ severity }) => severity === "ok")
@@ -130,7 +130,7 @@ function Settings({ query }) {
       <div class="switch" role="group" aria-label="Settings shown" data-stay>${[[null, "All"], [1, "Changed"]].map(([set, text]) => html`
         <a key=${text} role="button" aria-pressed=${String(query.set ?? "") === String(set ?? "")} href=${link("operator/settings", { ...query, set })}>${text}</a>`)}</div>
     </div>
-    <${AsyncContent} from=${settings} lines=${12}>${(list) => {
+    <${AsyncContent} request=${settings} lines=${12}>${(list) => {
       const shown = list.filter(fits)
       return shown.length ? html`<${Table} label="Settings in effect" rows=${shown} rowKey=${({ name }) => name} columns=${SETTING} />` : html`<${EmptyState} title="No matching settings">No ${query.set ? "changed " : ""}setting has this text in its name or description.<//>`
     }}<//>`
@@ -148,7 +148,7 @@ const valueOf = (value) => (value === "" || value === null ? "–" : typeof valu
 function Retention() {
   const kept = useApi("/admin/retention", {}, { every: 60_000 })
   return html`
-    <${AsyncContent} from=${kept} lines=${10}>${({ tables, tenants, due }) => html`
+    <${AsyncContent} request=${kept} lines=${10}>${({ tables, tenants, due }) => html`
       <${Table} label="Retention" rows=${tables} rowKey=${({ relation }) => relation} columns=${RETENTION_COLUMNS} />
       <div class="grid-2">
         <${Card} title="Deleted by the next clean-up">${due.length ? html`<ul class="lines">${due.map((each) => html`<li key=${each.name + each.action}><div><b>${each.action} ${each.name}</b><small>${[each.rows && plural(each.rows, "row"), each.bytes && bytes(each.bytes), each.ends_at && `up to ${formatDateTime(each.ends_at)}`, each.tenants.length && each.tenants.join(", ")].filter(Boolean).join(" · ")}</small></div></li>`)}</ul>`
@@ -186,8 +186,8 @@ function Audit({ query }) {
       <${QueryField} name="target" label="Target" value=${query.target} />
       ${filtered && html`<${Button} plain small icon="close" onClick=${() => setQuery({ actor: null, action: null, target: null })}>Clear filters<//>`}
     </div>
-    <${AsyncContent} from=${entries} lines=${10}>${(list) => list.length
-      ? html`<ul class="audit" aria-label="Audit log">${list.map((entry) => html`<${Entry} key=${entry.id} entry=${entry} session=${session} />`)}</ul><${LoadMore} from=${entries} />`
+    <${AsyncContent} request=${entries} lines=${10}>${(list) => list.length
+      ? html`<ul class="audit" aria-label="Audit log">${list.map((entry) => html`<${Entry} key=${entry.id} entry=${entry} session=${session} />`)}</ul><${LoadMore} pages=${entries} />`
       : html`<${EmptyState} title=${filtered ? "No matching entries" : "No entries yet"}>${filtered ? "Actors and targets must match exactly; an action also matches by its first part." : "Every change made by a user or an API client is recorded here."}<//>`}<//>`
 }
 

@@ -37,20 +37,20 @@ export function Overview({ query }) {
     </div>
     <${Tiles} overview=${overview} counts=${summary.data?.counts} total=${series?.total} doctor=${session.can("overview:read") && doctor} span=${words} />
     <div class="grid-2">
-      <${Card} title="Throughput"><${AsyncContent} from=${stats} height=${204}>${() => html`
+      <${Card} title="Throughput"><${AsyncContent} request=${stats} height=${204}>${() => html`
         <${Chart} label="Jobs" points=${series?.points ?? []} series=${FLOW} />`}<//><//>
-      <${Card} title="Wait and run time"><${AsyncContent} from=${stats} height=${204}>${() => html`
-        <${Chart} label="Seconds" points=${series?.points ?? []} series=${WAITS} write=${duration} />`}<//><//>
+      <${Card} title="Wait and run time"><${AsyncContent} request=${stats} height=${204}>${() => html`
+        <${Chart} label="Seconds" points=${series?.points ?? []} series=${WAITS} format=${duration} />`}<//><//>
     </div>
     <div class="grid-2">
       <${Attention} doctor=${doctor} />
       <${Card} title="Failures" aside=${html`<a href=${link("failures")}>View all failures</a>`}>
-        <${AsyncContent} from=${failures} lines=${3}>${({ items }) => items.length ? items.map((group) => html`<${Group} key=${groupKey(group)} group=${group} />`)
+        <${AsyncContent} request=${failures} lines=${3}>${({ items }) => items.length ? items.map((group) => html`<${Group} key=${groupKey(group)} group=${group} />`)
           : html`<${EmptyState} icon="check" title="No failures">Failed attempts appear here, grouped by error.<//>`}<//>
       <//>
     </div>
     <${Card} title="Queues" aside=${html`<a href=${link("queues")}>Queues and limits</a>`}>
-      <${AsyncContent} from=${overview} lines=${3}>${({ queues }) => queues.length ? html`<div>${[...queues].sort(busyFirst).map((queue) => html`<${QueueLine} key=${queue.name} queue=${queue} />`)}</div>`
+      <${AsyncContent} request=${overview} lines=${3}>${({ queues }) => queues.length ? html`<div>${[...queues].sort(busyFirst).map((queue) => html`<${QueueLine} key=${queue.name} queue=${queue} />`)}</div>`
         : html`<${EmptyState} title="No queues yet" command="posthouse enqueue demo.greet --payload '{}'">A queue appears when a job is enqueued to it or a worker serves it.<//>`}<//>
     <//>`
 }
@@ -83,7 +83,7 @@ function withCounters(overview, counters) {
 
 function Tiles({ overview, counts, total, doctor, span }) {
   const now = overview.data
-  if (!now) return overview.error ? html`<${AsyncContent} from=${overview} />` : html`<div class="tiles">${Array.from({ length: 8 }, (_, n) => html`<div key=${n} class="tile"><${Skeleton} lines=${2} /></div>`)}</div>`
+  if (!now) return overview.error ? html`<${AsyncContent} request=${overview} />` : html`<div class="tiles">${Array.from({ length: 8 }, (_, n) => html`<div key=${n} class="tile"><${Skeleton} lines=${2} /></div>`)}</div>`
   const tried = (total?.succeeded ?? 0) + (total?.failures ?? 0)
   const share = tried ? total.failures / tried : null
   const { workers, slots, busy } = now.workers
@@ -120,7 +120,7 @@ function Attention({ doctor }) {
   const findings = useMemo(() => (doctor.data?.findings ?? []).filter(({ severity }) => severity !== "ok"), [doctor.data])
   return html`
     <${Card} title="Needs attention">
-      <${AsyncContent} from=${alerts} lines=${3}>${({ items, next_cursor: more }) => items.length + findings.length ? html`<ul class="lines">
+      <${AsyncContent} request=${alerts} lines=${3}>${({ items, next_cursor: more }) => items.length + findings.length ? html`<ul class="lines">
         ${findings.map((finding) => html`<li key=${finding.check} data-tone=${finding.severity}><${Icon} name="alert" /><div><b>${finding.summary}</b><small>${finding.advice}</small></div></li>`)}
         ${groupAlerts(items).slice(0, MAX_ALERTS).map(({ alert, times }) => html`<${Alert} key=${alert.id} alert=${alert} times=${times} more=${more} />`)}
       </ul>` : html`<${EmptyState} icon="check" title="Nothing needs attention">Alerts from the last 24 hours and failed health checks appear here.<//>`}<//>

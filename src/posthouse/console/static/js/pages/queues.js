@@ -37,7 +37,7 @@ export function Queues({ query }) {
       <${StreamStatus} state=${live} />
     </div>
     <${Card} title="Queues" aside=${html`<span class="faint">jobs in and out, last 30 minutes</span>`}>
-      <${AsyncContent} from=${queues} lines=${6}>${() => shown.length ? html`<div class="queues"><${Table} label="Queues" columns=${columns} rows=${shown} rowKey=${({ name }) => name} rowClass=${(queue) => queue.paused_at && "paused"} /></div>`
+      <${AsyncContent} request=${queues} lines=${6}>${() => shown.length ? html`<div class="queues"><${Table} label="Queues" columns=${columns} rows=${shown} rowKey=${({ name }) => name} rowClass=${(queue) => queue.paused_at && "paused"} /></div>`
         : html`<${NoQueue} filtered=${query.q} />`}<//>
     <//>
     ${session.can("overview:read") && html`<${Limits} open=${query.limit} />`}`
@@ -85,7 +85,7 @@ function columnsFor(session, lines, changed) {
     { name: "oldest", text: "Oldest", align: "right", cell: (queue) => html`<${Oldest} queue=${queue} />` },
     { name: "pace", text: "In and out", cell: (queue) => html`<${Throughput} name=${queue.name} points=${lines.get(queue.name)} />` },
     { name: "workers", text: "Workers", align: "right", cell: (queue) => (queue.workers ? formatInteger(queue.workers) : html`<${Tag} tone=${queue.ready ? "bad" : undefined}>none<//>`) },
-    ...(session.can("queues:write") ? [{ name: "act", text: "", align: "right", cell: (queue) => html`<${PauseButton} queue=${queue} changed=${changed} />` }] : []),
+    ...(session.can("queues:write") ? [{ name: "act", text: "", align: "right", cell: (queue) => html`<${PauseButton} queue=${queue} onChanged=${changed} />` }] : []),
   ]
 }
 
@@ -111,7 +111,7 @@ function Rate({ values, label, way, tone }) {
   return html`<span class="rate"><${Sparkline} values=${values} tone=${tone} width=${90} height=${16} label=${`${label}: ${written} per minute`} /><small class="figure">${written}/min ${way}</small></span>`
 }
 
-function PauseButton({ queue, changed }) {
+function PauseButton({ queue, onChanged }) {
   const steer = async (what, undone) => {
     try {
       await api.post(`/admin/queues/${encodeURIComponent(queue.name)}/${what}`)
@@ -120,7 +120,7 @@ function PauseButton({ queue, changed }) {
     } catch (error) {
       showError(error)
     }
-    changed()
+    onChanged()
   }
   return queue.paused_at
     ? html`<${Button} small icon="play" aria-label=${`Resume ${queue.name}`} onClick=${() => steer("resume")}>Resume<//>`
@@ -141,14 +141,14 @@ function Limits({ open }) {
   const may = session.can("queues:write")
   return html`
     <${Card} title="Limits" aside=${may && html`<${Button} small icon="plus" onClick=${() => setMaking(true)}>New limit<//>`}>
-      ${making && html`<${LimitForm} close=${() => setMaking(false)} save=${(name, fields) => create(name, fields, limits)} />`}
-      <${AsyncContent} from=${limits} lines=${4}>${(list) => list.length || making
-        ? list.map((limit) => html`<${Limit} key=${limit.name} limit=${limit} may=${may} open=${open === limit.name} changed=${limits.reload} />`)
+      ${making && html`<${LimitForm} onClose=${() => setMaking(false)} onSave=${(name, fields) => create(name, fields, limits)} />`}
+      <${AsyncContent} request=${limits} lines=${4}>${(list) => list.length || making
+        ? list.map((limit) => html`<${Limit} key=${limit.name} limit=${limit} canChange=${may} open=${open === limit.name} onChanged=${limits.reload} />`)
         : html`<${EmptyState} icon="sliders" title="No limits yet" command="posthouse limits set mailer --kind welcome --max-running 5">A limit caps concurrent jobs or the start rate, overall, per tenant or per key.<//>`}<//>
     <//>`
 }
 
-function Limit({ limit, may, open, changed }) {
+function Limit({ limit, canChange, open, onChanged }) {
   const [editing, setEditing] = useState(false)
   const [removing, setRemoving] = useState(false)
   const toggle = () => setQuery({ limit: open ? null : limit.name }, { replace: true })
@@ -158,12 +158,12 @@ function Limit({ limit, may, open, changed }) {
       <div class="fill"><${Running} limit=${limit} /><${StartRate} limit=${limit} /></div>
       <div class="inline-actions">
         ${limit.per !== "all" && (open || limit.slots > 0) && html`<${Button} small icon=${open ? "down" : "right"} aria-expanded=${open} onClick=${toggle}>${plural(limit.slots, PER_ONE[limit.per], PER_MANY[limit.per])}<//>`}
-        ${may && html`<${Button} small icon="edit" label=${`Edit ${limit.name}`} onClick=${() => setEditing(!editing)} aria-expanded=${editing} />
+        ${canChange && html`<${Button} small icon="edit" label=${`Edit ${limit.name}`} onClick=${() => setEditing(!editing)} aria-expanded=${editing} />
         <${Button} small icon="trash" label=${`Delete ${limit.name}`} onClick=${() => setRemoving(true)} />`}
       </div>
-      ${editing && html`<${LimitForm} limit=${limit} close=${() => setEditing(false)} save=${(_, fields) => change(limit, fields, changed)} />`}
+      ${editing && html`<${LimitForm} limit=${limit} onClose=${() => setEditing(false)} onSave=${(_, fields) => change(limit, fields, onChanged)} />`}
       ${open && limit.per !== "all" && html`<${Slots} limit=${limit} />`}
-      ${removing && html`<${Confirm} title=${`Delete ${limit.name}?`} danger actText="Delete limit" close=${() => setRemoving(false)} act=${() => remove(limit, changed)}>Its jobs are no longer limited.${limit.origin === "code" ? " The limit is defined in code: the next worker that starts creates it again." : ""}<//>`}
+      ${removing && html`<${Confirm} title=${`Delete ${limit.name}?`} danger submitText="Delete limit" onClose=${() => setRemoving(false)} onSubmit=${() => remove(limit, onChanged)}>Its jobs are no longer limited.${limit.origin === "code" ? " The limit is defined in code: the next worker that starts creates it again." : ""}<//>`}
     </article>`
 }
 
@@ -173,20 +173,20 @@ const PER_MANY = { tenant: "tenants", key: "keys" }
 /** The jobs and the scope of a limit. */
 function Applies({ limit }) {
   const about = [...(limit.kinds ?? []), ...(limit.queues ?? []).map((name) => `queue ${name}`), ...(limit.tenants ?? []).map((name) => `tenant ${name}`)]
-  return html`<${TagList} names=${about} none="all jobs" /> <span>${PER[limit.per]}</span> ${limit.origin === "code" && html`<${Tag} title="Defined in the code of an app.">from code<//>`}`
+  return html`<${TagList} names=${about} placeholder="all jobs" /> <span>${PER[limit.per]}</span> ${limit.origin === "code" && html`<${Tag} title="Defined in the code of an app.">from code<//>`}`
 }
 
 function Running({ limit }) {
   if (limit.max_running === null) return html`<small>${formatInteger(limit.in_use)} running, no maximum</small>`
-  if (limit.per === "all") return html`<div><${Meter} used=${limit.in_use} most=${limit.max_running} label=${`Running jobs of limit ${limit.name}`} /><small>running</small></div>`
+  if (limit.per === "all") return html`<div><${Meter} used=${limit.in_use} max=${limit.max_running} label=${`Running jobs of limit ${limit.name}`} /><small>running</small></div>`
   const full = limit.full_slots ? `, ${limit.full_slots} full` : ""
-  return html`<div><${Meter} used=${limit.highest_usage} most=${limit.max_running} label=${`Fullest ${PER_ONE[limit.per]} of ${limit.name}`} /><small>in the fullest ${PER_ONE[limit.per]}; ${formatInteger(limit.in_use)} in total${full}</small></div>`
+  return html`<div><${Meter} used=${limit.highest_usage} max=${limit.max_running} label=${`Fullest ${PER_ONE[limit.per]} of ${limit.name}`} /><small>in the fullest ${PER_ONE[limit.per]}; ${formatInteger(limit.in_use)} in total${full}</small></div>`
 }
 
 function StartRate({ limit }) {
   if (limit.rate === null) return null
   const burst = limit.burst ?? Math.max(1, limit.rate)
-  return html`<div><${Meter} used=${Math.max(0, limit.tokens ?? burst)} most=${burst} rising=${false} write=${tokens} label=${`Starts available under ${limit.name}`} /><small>starts available; ${rateText(limit.rate)}</small></div>`
+  return html`<div><${Meter} used=${Math.max(0, limit.tokens ?? burst)} max=${burst} warnWhenFull=${false} format=${tokens} label=${`Starts available under ${limit.name}`} /><small>starts available; ${rateText(limit.rate)}</small></div>`
 }
 
 const tokens = (value) => (value < 10 && !Number.isInteger(value) ? value.toFixed(1) : formatCompact(value))
@@ -196,10 +196,10 @@ function Slots({ limit }) {
   const detail = useApi(`/admin/limits/${encodeURIComponent(limit.name)}`, {}, { every: 2000 })
   const columns = [
     { name: "whose", text: limit.per === "tenant" ? "Tenant" : "Key", cell: ({ tenant_id, key }) => html`<b>${key ?? tenant_id}</b>${key !== null && tenant_id && html` <small>${tenant_id}</small>`}` },
-    { name: "use", text: "Running", cell: (slot) => (slot.max_running === null ? formatInteger(slot.in_use) : html`<${Meter} used=${slot.in_use} most=${slot.max_running} label="Running" />`) },
-    ...(limit.rate === null ? [] : [{ name: "tokens", text: "Starts available", cell: (slot) => html`<${Meter} used=${Math.max(0, slot.tokens ?? 0)} most=${slot.burst ?? Math.max(1, slot.rate)} rising=${false} write=${tokens} label="Starts available" />` }]),
+    { name: "use", text: "Running", cell: (slot) => (slot.max_running === null ? formatInteger(slot.in_use) : html`<${Meter} used=${slot.in_use} max=${slot.max_running} label="Running" />`) },
+    ...(limit.rate === null ? [] : [{ name: "tokens", text: "Starts available", cell: (slot) => html`<${Meter} used=${Math.max(0, slot.tokens ?? 0)} max=${slot.burst ?? Math.max(1, slot.rate)} warnWhenFull=${false} format=${tokens} label="Starts available" />` }]),
   ]
-  return html`<div class="below"><${AsyncContent} from=${detail} lines=${2}>${({ slots }) => slots.length ? html`<${Table} label=${`Slots of ${limit.name}`} columns=${columns} rows=${slots} rowKey=${({ tenant_id, key }) => `${tenant_id} ${key}`} />`
+  return html`<div class="below"><${AsyncContent} request=${detail} lines=${2}>${({ slots }) => slots.length ? html`<${Table} label=${`Slots of ${limit.name}`} columns=${columns} rows=${slots} rowKey=${({ tenant_id, key }) => `${tenant_id} ${key}`} />`
     : html`<p class="faint">No jobs count against this limit.</p>`}<//></div>`
 }
 
@@ -240,7 +240,7 @@ const NEW = { kinds: null, queues: null, tenants: null, per: "all", max_running:
 const joined = (names) => (names ?? []).join(", ")
 const parted = (text) => text.split(",").map((each) => each.trim()).filter(Boolean)
 
-function LimitForm({ limit, close, save }) {
+function LimitForm({ limit, onClose, onSave }) {
   const box = useRef(null)
   const [name, setName] = useState("")
   const [given, setGiven] = useState(() => toForm(limit ?? NEW))
@@ -252,30 +252,30 @@ function LimitForm({ limit, close, save }) {
     event.preventDefault()
     setBusy(true)
     try {
-      await save(limit?.name ?? name.trim(), toRequest(given))
-      close()
+      await onSave(limit?.name ?? name.trim(), toRequest(given))
+      onClose()
     } catch (refused) {
       setError(refused)
       setBusy(false)
     }
   }
   return html`
-    <form ref=${box} class="limit-form" aria-label=${limit ? `Edit ${limit.name}` : "New limit"} onSubmit=${submit} onKeyDown=${(event) => event.key === "Escape" && close()} novalidate>
-      ${!limit && html`<${TextField} label="Name" value=${name} change=${setName} required />`}
+    <form ref=${box} class="limit-form" aria-label=${limit ? `Edit ${limit.name}` : "New limit"} onSubmit=${submit} onKeyDown=${(event) => event.key === "Escape" && onClose()} novalidate>
+      ${!limit && html`<${TextField} label="Name" value=${name} onChange=${setName} required />`}
       <div class="columns">
-        <${NumberField} label="Max running" min="0" step="1" value=${given.max_running} change=${set("max_running")} hint="Maximum concurrent jobs. Leave empty for no maximum." />
-        <${NumberField} label="Starts per second" min="0" value=${given.rate} change=${set("rate")} hint="0.1 means one start every 10 s. Leave empty for no rate limit." />
-        <${NumberField} label="Burst" min="1" value=${given.burst} change=${set("burst")} hint="Starts allowed at once." />
-        <${SelectField} label="Scope" value=${given.per} change=${set("per")} options=${[["all", "all jobs together"], ["tenant", "each tenant"], ["key", "each key (limit_key)"]]} />
+        <${NumberField} label="Max running" min="0" step="1" value=${given.max_running} onChange=${set("max_running")} hint="Maximum concurrent jobs. Leave empty for no maximum." />
+        <${NumberField} label="Starts per second" min="0" value=${given.rate} onChange=${set("rate")} hint="0.1 means one start every 10 s. Leave empty for no rate limit." />
+        <${NumberField} label="Burst" min="1" value=${given.burst} onChange=${set("burst")} hint="Starts allowed at once." />
+        <${SelectField} label="Scope" value=${given.per} onChange=${set("per")} options=${[["all", "all jobs together"], ["tenant", "each tenant"], ["key", "each key (limit_key)"]]} />
       </div>
       <div class="columns">
-        <${TextField} label="Kinds" value=${given.kinds} change=${set("kinds")} hint="Separated by commas. Leave empty for all." />
-        <${TextField} label="Queues" value=${given.queues} change=${set("queues")} hint="Separated by commas. Leave empty for all." />
-        <${TextField} label="Tenants" value=${given.tenants} change=${set("tenants")} hint="Separated by commas. Leave empty for all." />
-        <${TextField} label="Weights" value=${given.weights} change=${set("weights")} hint="How much a job of a kind counts, for example report=5, mail=0.5." />
+        <${TextField} label="Kinds" value=${given.kinds} onChange=${set("kinds")} hint="Separated by commas. Leave empty for all." />
+        <${TextField} label="Queues" value=${given.queues} onChange=${set("queues")} hint="Separated by commas. Leave empty for all." />
+        <${TextField} label="Tenants" value=${given.tenants} onChange=${set("tenants")} hint="Separated by commas. Leave empty for all." />
+        <${TextField} label="Weights" value=${given.weights} onChange=${set("weights")} hint="How much a job of a kind counts, for example report=5, mail=0.5." />
       </div>
       ${error && html`<${ErrorBanner} error=${error} />`}
-      <div class="bar"><${Button} strong small type="submit" busy=${busy} disabled=${!limit && !name.trim()}>${limit ? "Save" : "Create limit"}<//><${Button} small onClick=${close}>Cancel<//></div>
+      <div class="bar"><${Button} strong small type="submit" busy=${busy} disabled=${!limit && !name.trim()}>${limit ? "Save" : "Create limit"}<//><${Button} small onClick=${onClose}>Cancel<//></div>
     </form>`
 }
 

@@ -29,18 +29,18 @@ export function NewTrigger({ query }) {
   return html`
     <div class="head"><div class="grow"><${BackLink} href=${link("triggers", { tab: type === "event" ? "events" : null })}>${type === "event" ? "Event triggers" : "Schedules"}<//><h2>${type === "event" ? "New event trigger" : "New schedule"}</h2></div>
       <div class="switch" data-stay>${[["schedule", "Schedule"], ["event", "Event"]].map(([each, text]) => html`<a key=${each} role="button" aria-pressed=${each === type} href=${link("triggers/new", { ...query, type: each })}>${text}</a>`)}</div></div>
-    <${TriggerForm} key=${type} type=${type} start=${start} tenant=${tenant} save=${save} actText="Create" back=${link("triggers", { tab: type === "event" ? "events" : null })}
-      before=${session.operator && !session.tenant && html`<${TenantField} tenant=${tenant} change=${setTenant} />`} />`
+    <${TriggerForm} key=${type} type=${type} start=${start} tenant=${tenant} onSave=${save} submitText="Create" back=${link("triggers", { tab: type === "event" ? "events" : null })}
+      before=${session.operator && !session.tenant && html`<${TenantField} tenant=${tenant} onChange=${setTenant} />`} />`
 }
 
-function TenantField({ tenant, change }) {
+function TenantField({ tenant, onChange }) {
   const tenants = useApi("/admin/tenants")
   const ids = [...new Set(["default", ...(tenants.data ?? []).map(({ id }) => id)])]
-  return html`<${SelectField} label="Tenant" value=${tenant} change=${change} options=${ids.map((id) => [id])} hint="The tenant that owns the jobs. Cannot be changed later." />`
+  return html`<${SelectField} label="Tenant" value=${tenant} onChange=${onChange} options=${ids.map((id) => [id])} hint="The tenant that owns the jobs. Cannot be changed later." />`
 }
 
-/** `done(trigger)` gets the stored trigger. */
-export function EditTrigger({ trigger, done }) {
+/** `onDone(trigger)` gets the stored trigger. */
+export function EditTrigger({ trigger, onDone }) {
   const [start] = useState(trigger)
   const page = link(`triggers/${trigger.id}`)
   const save = async (fields) => {
@@ -48,10 +48,10 @@ export function EditTrigger({ trigger, done }) {
     if (Object.keys(changed).length) {
       const query = { tenant: start.tenant_id }
       const made = await api.patch(`/jobs/triggers/${start.id}`, changed, { query, headers: { "If-Match": `"${start.version}"` } })
-      done(made)
+      onDone(made)
       const before = Object.fromEntries(Object.keys(changed).map((name) => [name, start[name]]))
       const masked = JSON.stringify(before).includes(MASK)
-      toast(`Trigger “${nameOf(made)}” saved`, { undo: masked ? undefined : () => runWithToast(() => api.patch(`/jobs/triggers/${start.id}`, before, { query }).then(done), "Change undone") })
+      toast(`Trigger “${nameOf(made)}” saved`, { undo: masked ? undefined : () => runWithToast(() => api.patch(`/jobs/triggers/${start.id}`, before, { query }).then(onDone), "Change undone") })
     }
     navigate(page)
   }
@@ -59,13 +59,13 @@ export function EditTrigger({ trigger, done }) {
     <div class="head"><div class="grow"><${BackLink} href=${page}>${nameOf(start)}<//><h2>Edit</h2></div></div>
     ${start.origin === "code" && html`<p class="note">This trigger is defined in code as ${start.name}. Changes made here last until the definition in code changes.</p>`}
     ${JSON.stringify(start.payload_template).includes(MASK) && html`<p class="note" data-tone="warn">A secret value in the payload is masked. If you change the payload, enter the value again.</p>`}
-    <${TriggerForm} type=${start.trigger_type} start=${start} tenant=${start.tenant_id} id=${start.id} save=${save} actText="Save" back=${page} />`
+    <${TriggerForm} type=${start.trigger_type} start=${start} tenant=${start.tenant_id} id=${start.id} onSave=${save} submitText="Save" back=${page} />`
 }
 
 /** Non-empty fields; empty ones take their default. */
 const written = (fields, type) => Object.fromEntries(Object.entries(fields).filter(([name, value]) => value !== "" && value !== null && value !== undefined && (!type || FIELDS[type].includes(name))))
 
-function TriggerForm({ type, start, tenant, id, save, actText, back, before }) {
+function TriggerForm({ type, start, tenant, id, onSave, submitText, back, before }) {
   const [fields, setFields] = useState(Object.fromEntries(FIELDS[type].map((name) => [name, start[name]])))
   const [sample, setSample] = useState(LATEST)
   const [state, setState] = useState({ busy: false, error: null })
@@ -81,7 +81,7 @@ function TriggerForm({ type, start, tenant, id, save, actText, back, before }) {
     submitted.preventDefault()
     setState({ busy: true, error: null })
     try {
-      await save(fields)
+      await onSave(fields)
     } catch (error) {
       setState({ busy: false, error })
     }
@@ -91,16 +91,16 @@ function TriggerForm({ type, start, tenant, id, save, actText, back, before }) {
     <form class="grid-2 unequal" onSubmit=${submit} novalidate>
       <${Card} class="form">
         ${before}
-        <${TextField} label="Label" value=${fields.label} change=${set("label")} maxlength="200" autofocus hint="Display name." />
-        ${type === "event" ? html`<${EventFields} fields=${fields} set=${set} said=${said} tenant=${tenant} />` : html`<${ScheduleFields} fields=${fields} set=${set} said=${said} description=${trial.data?.description} />`}
-        <${AsyncContent} from=${kinds} lines=${2}>${({ items }) => html`<${KindFields} items=${items} fields=${fields} setFields=${setFields} error=${said("definition_key")} paths=${paths} payloadErrors=${errorsByPath(trial.data?.payload_errors)} templateError=${errors.payload_template} />`}<//>
-        <${MoreFields} type=${type} fields=${fields} set=${set} said=${said} />
+        <${TextField} label="Label" value=${fields.label} onChange=${set("label")} maxlength="200" autofocus hint="Display name." />
+        ${type === "event" ? html`<${EventFields} fields=${fields} set=${set} errorFor=${said} tenant=${tenant} />` : html`<${ScheduleFields} fields=${fields} set=${set} errorFor=${said} description=${trial.data?.description} />`}
+        <${AsyncContent} request=${kinds} lines=${2}>${({ items }) => html`<${KindFields} items=${items} fields=${fields} setFields=${setFields} error=${said("definition_key")} paths=${paths} payloadErrors=${errorsByPath(trial.data?.payload_errors)} templateError=${errors.payload_template} />`}<//>
+        <${MoreFields} type=${type} fields=${fields} set=${set} errorFor=${said} />
         ${state.error && html`<${ErrorBanner} error=${state.error} />`}
-        <div class="bar"><span class="grow"></span><a class="button" href=${back}>Cancel</a><${Button} strong type="submit" busy=${state.busy} disabled=${incomplete}>${actText}<//></div>
+        <div class="bar"><span class="grow"></span><a class="button" href=${back}>Cancel</a><${Button} strong type="submit" busy=${state.busy} disabled=${incomplete}>${submitText}<//></div>
       <//>
       <${Card} title="Preview" class="sticky" aria-live="polite">
         <${Preview} type=${type} trial=${trial} fields=${fields}>
-          ${type === "event" && html`<${SampleChoice} sample=${sample} change=${setSample} pattern=${said("event_name") ? null : fields.event_name} tenant=${tenant} seen=${event} />`}
+          ${type === "event" && html`<${SampleChoice} sample=${sample} onChange=${setSample} pattern=${said("event_name") ? null : fields.event_name} tenant=${tenant} seen=${event} />`}
         <//>
       <//>
     </form>`
@@ -108,23 +108,23 @@ function TriggerForm({ type, start, tenant, id, save, actText, back, before }) {
 
 const toPath = ([path, about]) => ({ path, about })
 
-function ScheduleFields({ fields, set, said, description }) {
+function ScheduleFields({ fields, set, errorFor, description }) {
   const zones = useMemo(() => html`<datalist id="zones"><option value="UTC" />${(Intl.supportedValuesOf?.("timeZone") ?? []).map((zone) => html`<option key=${zone} value=${zone} />`)}</datalist>`, [])
   return html`
-    <div><${TextField} label="Schedule" value=${fields.cron_expr} change=${set("cron_expr")} error=${said("cron_expr")} placeholder="0 9 * * MON-FRI" class="code" hint=${description && !said("cron_expr") ? html`<b>${description}</b>` : "A cron expression with five fields (minute, hour, day, month, weekday), or “every 15m”."} />
+    <div><${TextField} label="Schedule" value=${fields.cron_expr} onChange=${set("cron_expr")} error=${errorFor("cron_expr")} placeholder="0 9 * * MON-FRI" class="code" hint=${description && !errorFor("cron_expr") ? html`<b>${description}</b>` : "A cron expression with five fields (minute, hour, day, month, weekday), or “every 15m”."} />
       <div class="presets">${PRESETS.map(([cron, text]) => html`<button key=${cron} type="button" class="tag" onClick=${() => set("cron_expr")(cron)}>${text}</button>`)}</div></div>
-    <${Field} label="Time zone" error=${said("timezone")} hint="The time zone of the schedule.">${(given) => html`
+    <${Field} label="Time zone" error=${errorFor("timezone")} hint="The time zone of the schedule.">${(given) => html`
       <input ...${given} list="zones" autocomplete="off" spellcheck=${false} value=${fields.timezone} onInput=${(event) => set("timezone")(event.target.value)} />${zones}`}<//>`
 }
 
-function EventFields({ fields, set, said, tenant }) {
+function EventFields({ fields, set, errorFor, tenant }) {
   const events = useApi("/events", { limit: 200, tenant })
   const names = [...new Set((events.data?.items ?? []).map(({ name }) => name))]
   return html`
-    <${Field} label="Event" error=${said("event_name")} hint="The event name. A star matches any part, for example order.*.">${(given) => html`
+    <${Field} label="Event" error=${errorFor("event_name")} hint="The event name. A star matches any part, for example order.*.">${(given) => html`
       <input ...${given} class="code" list="names" autocomplete="off" spellcheck=${false} value=${fields.event_name} placeholder="order.paid" onInput=${(event) => set("event_name")(event.target.value)} />
       <datalist id="names">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>`}<//>
-    <${NumberField} label="Dedupe window in seconds" min="0" value=${fields.dedupe_window_seconds} change=${set("dedupe_window_seconds")} error=${said("dedupe_window_seconds")} hint="At most one job with the same payload within this time. 0 creates a job for every event." />`
+    <${NumberField} label="Dedupe window in seconds" min="0" value=${fields.dedupe_window_seconds} onChange=${set("dedupe_window_seconds")} error=${errorFor("dedupe_window_seconds")} hint="At most one job with the same payload within this time. 0 creates a job for every event." />`
 }
 
 function KindFields({ items, fields, setFields, error, paths, payloadErrors, templateError }) {
@@ -132,24 +132,24 @@ function KindFields({ items, fields, setFields, error, paths, payloadErrors, tem
   const choose = (key) => setFields((previous) => ({ ...previous, definition_key: key, payload_template: defaultsOf(items.find((each) => each.key === key)?.arg_schema) }))
   const shown = items.filter((each) => each.is_active || each.key === fields.definition_key).map(({ key }) => [key])
   return html`
-    <${SelectField} label="Job kind" value=${fields.definition_key} change=${choose} error=${error} hint=${chosen?.description} options=${[["", "Choose a kind"], ...shown]} />
-    ${fields.definition_key && html`<${PayloadTemplate} key=${fields.definition_key} schema=${chosen?.arg_schema} value=${fields.payload_template} paths=${paths} errors=${payloadErrors} change=${(payload_template) => setFields((previous) => ({ ...previous, payload_template }))} />
+    <${SelectField} label="Job kind" value=${fields.definition_key} onChange=${choose} error=${error} hint=${chosen?.description} options=${[["", "Choose a kind"], ...shown]} />
+    ${fields.definition_key && html`<${PayloadTemplate} key=${fields.definition_key} schema=${chosen?.arg_schema} value=${fields.payload_template} paths=${paths} errors=${payloadErrors} onChange=${(payload_template) => setFields((previous) => ({ ...previous, payload_template }))} />
       ${templateError && html`<${FieldErrors} errors=${[{ path: "", message: templateError }]} />`}`}`
 }
 
-function MoreFields({ type, fields, set, said }) {
+function MoreFields({ type, fields, set, errorFor }) {
   return html`
     <details class="more"><summary>More settings</summary><div class="schema-form">
       ${type === "schedule" && html`
-        <${SelectField} label="Missed runs" value=${fields.missed} change=${set("missed")} options=${MISSED} />
-        ${fields.missed === "catch_up" && html`<${NumberField} label="Maximum missed runs to catch up" min="1" max="1000" value=${fields.catch_up_limit} change=${set("catch_up_limit")} error=${said("catch_up_limit")} />`}
-        <${SelectField} label="If the previous job is still active" value=${fields.overlap} change=${set("overlap")} options=${OVERLAP} />
-        <${SelectField} label="Times skipped by daylight saving" value=${fields.gap} change=${set("gap")} options=${GAP} />
-        <${SelectField} label="Times repeated by daylight saving" value=${fields.fold} change=${set("fold")} options=${FOLD} />
-        <${NumberField} label="Jitter in seconds" min="0" max="86400" value=${fields.jitter_seconds} change=${set("jitter_seconds")} error=${said("jitter_seconds")} hint="Delays each run by a random time up to this value, so that schedules do not all start at once." />`}
-      <div class="columns"><${TextField} label="Queue" value=${fields.queue} change=${(text) => set("queue")(text || null)} error=${said("queue")} hint="Leave empty for the queue of the definition." />
-        <${SelectField} label="Priority" value=${fields.priority ?? ""} change=${(text) => set("priority")(text === "" ? null : Number(text))} options=${[["", "Default of the definition"], ...priorities(fields.priority)]} /></div>
-      <${CheckField} label="Enabled" value=${fields.is_enabled} change=${set("is_enabled")} hint="A disabled trigger creates no jobs until it is resumed." />
+        <${SelectField} label="Missed runs" value=${fields.missed} onChange=${set("missed")} options=${MISSED} />
+        ${fields.missed === "catch_up" && html`<${NumberField} label="Maximum missed runs to catch up" min="1" max="1000" value=${fields.catch_up_limit} onChange=${set("catch_up_limit")} error=${errorFor("catch_up_limit")} />`}
+        <${SelectField} label="If the previous job is still active" value=${fields.overlap} onChange=${set("overlap")} options=${OVERLAP} />
+        <${SelectField} label="Times skipped by daylight saving" value=${fields.gap} onChange=${set("gap")} options=${GAP} />
+        <${SelectField} label="Times repeated by daylight saving" value=${fields.fold} onChange=${set("fold")} options=${FOLD} />
+        <${NumberField} label="Jitter in seconds" min="0" max="86400" value=${fields.jitter_seconds} onChange=${set("jitter_seconds")} error=${errorFor("jitter_seconds")} hint="Delays each run by a random time up to this value, so that schedules do not all start at once." />`}
+      <div class="columns"><${TextField} label="Queue" value=${fields.queue} onChange=${(text) => set("queue")(text || null)} error=${errorFor("queue")} hint="Leave empty for the queue of the definition." />
+        <${SelectField} label="Priority" value=${fields.priority ?? ""} onChange=${(text) => set("priority")(text === "" ? null : Number(text))} options=${[["", "Default of the definition"], ...priorities(fields.priority)]} /></div>
+      <${CheckField} label="Enabled" value=${fields.is_enabled} onChange=${set("is_enabled")} hint="A disabled trigger creates no jobs until it is resumed." />
     </div></details>`
 }
 

@@ -84,13 +84,13 @@ export function sampleBody(sample) {
 }
 
 /** `sample`: {id, name, context}; `pattern`: the event name of the trigger; `latest`: whether "" can be selected. */
-export function SampleChoice({ sample, change, pattern, tenant, seen, latest = true }) {
+export function SampleChoice({ sample, onChange, pattern, tenant, seen, latest = true }) {
   const events = useApi(pattern ? "/events" : null, { name: pattern, limit: 20, tenant })
   const options = [...(latest ? [["", "Latest matching event"]] : []), ...(events.data?.items ?? []).map((each) => [each.id, `${each.name}, ${relative(each.at)}${each.subject ? `, ${each.subject}` : ""}`]), [OWN, "Custom event"]]
-  const choose = (id) => change(id === OWN ? { id, name: sample.name ?? seen?.name ?? (pattern?.includes("*") ? "" : pattern), context: seen?.context ?? sample.context ?? {} } : { ...sample, id })
+  const choose = (id) => onChange(id === OWN ? { id, name: sample.name ?? seen?.name ?? (pattern?.includes("*") ? "" : pattern), context: seen?.context ?? sample.context ?? {} } : { ...sample, id })
   return html`
-    <${SelectField} label="Sample event" value=${sample.id} change=${choose} options=${options} />
+    <${SelectField} label="Sample event" value=${sample.id} onChange=${choose} options=${options} />
     ${sample.id === OWN && html`
-      <${TextField} label="Event name" value=${sample.name} change=${(name) => change({ ...sample, name })} />
-      <${JsonField} label="Event context" rows=${5} value=${sample.context} change=${(context, broken) => change({ ...sample, context: broken ? null : context ?? {} })} />`}`
+      <${TextField} label="Event name" value=${sample.name} onChange=${(name) => onChange({ ...sample, name })} />
+      <${JsonField} label="Event context" rows=${5} value=${sample.context} onChange=${(context, broken) => onChange({ ...sample, context: broken ? null : context ?? {} })} />`}`
 }

@@ -16,16 +16,16 @@ import { FOLD, FromCode, GAP, inWords, LATEST, MISSED, nameOf, OVERLAP, Runs, sa
 
 export function TriggerPage({ id, query }) {
   const trigger = useApi(`/jobs/triggers/${id}`, {}, { every: query.edit ? 0 : 10_000 })
-  return html`<${AsyncContent} from=${trigger} lines=${10}>${(found) => (query.edit
-    ? html`<${EditTrigger} trigger=${found} done=${trigger.setData} />`
-    : html`<${Shown} trigger=${found} reload=${trigger.reload} />`)}<//>`
+  return html`<${AsyncContent} request=${trigger} lines=${10}>${(found) => (query.edit
+    ? html`<${EditTrigger} trigger=${found} onDone=${trigger.setData} />`
+    : html`<${TriggerDetails} trigger=${found} reload=${trigger.reload} />`)}<//>`
 }
 
-function Shown({ trigger, reload }) {
+function TriggerDetails({ trigger, reload }) {
   const outcomes = usePages(`/jobs/triggers/${trigger.id}/outcomes`, { limit: 20 }, { every: 5000 })
   const scheduled = trigger.trigger_type === "schedule"
   return html`
-    <${Head} trigger=${trigger} reload=${reload} fired=${outcomes.reload} />
+    <${Head} trigger=${trigger} reload=${reload} onFired=${outcomes.reload} />
     ${trigger.last_error && html`<div class="failure" role="alert"><${Icon} name="alert" /><div><b>${trigger.last_error}</b><p>Creating the job failed <${Time} at=${trigger.last_error_at} />. The trigger tries again ${scheduled ? "at the next scheduled time" : "with the next event"}.</p></div></div>`}
     <div class="grid-2 unequal">
       <${Card} title="Recent runs"><${Outcomes} trigger=${trigger} outcomes=${outcomes} /><//>
@@ -36,7 +36,7 @@ function Shown({ trigger, reload }) {
     </div>`
 }
 
-function Head({ trigger, reload, fired }) {
+function Head({ trigger, reload, onFired }) {
   const session = useSession()
   const [asked, setAsked] = useState(null)
   const writes = session.can("triggers:write")
@@ -58,14 +58,14 @@ function Head({ trigger, reload, fired }) {
       </div>`}
     </div>
     ${writes && trigger.origin === "code" && html`<p class="note"><${Icon} name="info" /><span>This trigger is defined in code as <code>${trigger.name}</code>. Changes made here last until the definition in code changes. To delete it, remove it from the code or pause it; otherwise the next worker recreates it.</span></p>`}
-    ${asked === "fire" && html`<${FireDialog} trigger=${trigger} close=${() => setAsked(null)} done=${fired} />`}
-    ${asked === "delete" && html`<${Confirm} title=${`Delete “${nameOf(trigger)}”?`} danger actText="Delete" close=${() => setAsked(null)} act=${remove}>The trigger creates no more jobs. Its existing jobs are kept.<//>`}`
+    ${asked === "fire" && html`<${FireDialog} trigger=${trigger} onClose=${() => setAsked(null)} onDone=${onFired} />`}
+    ${asked === "delete" && html`<${Confirm} title=${`Delete “${nameOf(trigger)}”?`} danger submitText="Delete" onClose=${() => setAsked(null)} onSubmit=${remove}>The trigger creates no more jobs. Its existing jobs are kept.<//>`}`
 }
 
 function NextRuns({ trigger }) {
   const runs = useApi(`/jobs/triggers/${trigger.id}/next`, { count: 6, of: trigger.next_at })
   if (!trigger.is_enabled) return html`<p class="faint">Paused. When resumed, it continues with the next scheduled time; missed runs are not made up.</p>`
-  return html`<${AsyncContent} from=${runs} lines=${6}>${(list) => html`<${Runs} runs=${list} zone=${trigger.timezone} />`}<//>`
+  return html`<${AsyncContent} request=${runs} lines=${6}>${(list) => html`<${Runs} runs=${list} zone=${trigger.timezone} />`}<//>`
 }
 
 const TONES = { fired: "good", deduped: undefined, overlap: "warn", missed: "warn", error: "bad" }
@@ -77,8 +77,8 @@ function Outcomes({ trigger, outcomes }) {
     const merged = (each) => (newest.has(each.job_id) ? { ...each, job_status: newest.get(each.job_id).status, job_started_at: newest.get(each.job_id).started_at ?? each.job_started_at, job_finished_at: newest.get(each.job_id).finished_at ?? each.job_finished_at } : each)
     outcomes.setData((previous) => previous && { ...previous, items: previous.items.map(merged) })
   })
-  return html`<${AsyncContent} from=${outcomes} lines=${8}>${(list) => list.length
-    ? html`<ul class="outcomes" aria-label="Recent runs">${list.map((each) => html`<${Outcome} key=${(each.event_id ?? each.nominal_at) + each.replay + each.at} outcome=${each} />`)}</ul><${LoadMore} from=${outcomes} />`
+  return html`<${AsyncContent} request=${outcomes} lines=${8}>${(list) => list.length
+    ? html`<ul class="outcomes" aria-label="Recent runs">${list.map((each) => html`<${Outcome} key=${(each.event_id ?? each.nominal_at) + each.replay + each.at} outcome=${each} />`)}</ul><${LoadMore} pages=${outcomes} />`
     : html`<${EmptyState} icon="clock" title="No runs yet">${trigger.trigger_type === "schedule" ? "Runs appear here. Use “Fire now” to create a job immediately." : html`Jobs created from <code>${trigger.event_name}</code> events appear here. Use “Fire now” to create one from a custom event.`}<//>`}<//>`
 }
 
@@ -96,7 +96,7 @@ function Configuration({ trigger }) {
   const session = useSession()
   const scheduled = trigger.trigger_type === "schedule"
   return html`
-    <${DescriptionList} facts=${[
+    <${DescriptionList} items=${[
       ["Job kind", html`<a href=${link(`definitions/${encodeURIComponent(trigger.definition_key)}`)}>${trigger.definition_key}</a>`],
       ["Queue", trigger.queue], ["Priority", trigger.priority !== null && priorityName(trigger.priority)],
       ["Tenant", session.operator && trigger.tenant_id],
@@ -113,7 +113,7 @@ function Configuration({ trigger }) {
 
 // Dialog that fires a trigger manually.
 
-function FireDialog({ trigger, close, done }) {
+function FireDialog({ trigger, onClose, onDone }) {
   const [sample, setSample] = useState(LATEST)
   const scheduled = trigger.trigger_type === "schedule"
   const query = { tenant: trigger.tenant_id }
@@ -122,13 +122,13 @@ function FireDialog({ trigger, close, done }) {
     const event = scheduled ? {} : sample.id === "" ? { event_id: trial?.event?.id } : sampleBody(sample)
     const made = await api.post(`/jobs/triggers/${trigger.id}/fire`, event, { query })
     toast(made.outcome === "fired" ? `Trigger “${nameOf(trigger)}” created a job` : made.reason, { tone: made.outcome === "fired" ? "good" : "warn" })
-    done()
+    onDone()
   }
   const ready = scheduled ? trial : trial?.matched && trial.event
   return html`
-    <${Dialog} title=${`Fire “${nameOf(trigger)}” now`} close=${close} act=${fire} actText="Fire" disabled=${!ready} wide>
+    <${Dialog} title=${`Fire “${nameOf(trigger)}” now`} onClose=${onClose} onSubmit=${fire} submitText="Fire" disabled=${!ready} wide>
       <p>${scheduled ? "Creates the job now, in addition to its scheduled runs." : "Creates the job from this event now. A hand-written event is not sent to other triggers."} ${!trigger.is_enabled && "The trigger stays paused."}</p>
-      ${!scheduled && html`<${SampleChoice} sample=${sample} change=${setSample} pattern=${trigger.event_name} tenant=${trigger.tenant_id} seen=${trial?.event} />`}
+      ${!scheduled && html`<${SampleChoice} sample=${sample} onChange=${setSample} pattern=${trigger.event_name} tenant=${trigger.tenant_id} seen=${trial?.event} />`}
       ${trial?.reason && html`<p class="faint">${trial.reason}</p>`}
       ${trial?.payload && html`<div><h3>Job payload</h3><${Json} value=${trial.payload} label="payload" copy=${false} /></div>`}
       <${FieldErrors} errors=${trial?.payload_errors} />

@@ -18,7 +18,7 @@ export function Workers({ query }) {
   if (!session.can("overview:read")) return html`<${TenantWorkerList} />`
   const tab = query.show === "keys" && session.can("keys:read") ? "keys" : "workers"
   return html`
-    ${session.can("keys:read") && html`<${Tabs} label="Workers" now=${tab} tabs=${[
+    ${session.can("keys:read") && html`<${Tabs} label="Workers" current=${tab} tabs=${[
       { name: "workers", text: "Workers", href: link("workers") },
       { name: "keys", text: "Worker keys", href: link("workers", { show: "keys" }) },
     ]} />`}
@@ -47,8 +47,8 @@ function Fleet({ query }) {
     </div>
     <div class="grid-2 unequal">
       <div class="stack">
-        <${AsyncContent} from=${workers} lines=${8}>${() => there.length
-          ? there.map((worker) => html`<${WorkerCard} key=${worker.id} worker=${worker} heartbeat=${heartbeats.get(worker.id)} usual=${usual(workers.data)} changed=${workers.reload} />`)
+        <${AsyncContent} request=${workers} lines=${8}>${() => there.length
+          ? there.map((worker) => html`<${WorkerCard} key=${worker.id} worker=${worker} heartbeat=${heartbeats.get(worker.id)} usual=${usual(workers.data)} onChanged=${workers.reload} />`)
           : html`<${Card}><${NoWorker} filtered=${query.q} /><//>`}<//>
         ${gone.length > 0 && html`<${Card} title=${`Offline, last 24 hours (${gone.length})`}><${Table} label="Offline workers" columns=${OFFLINE_COLUMNS} rows=${gone} rowKey=${({ id }) => id} /><//>`}
       </div>
@@ -102,14 +102,14 @@ const NoWorker = ({ filtered }) => (filtered
 function TenantWorkerList() {
   const workers = useApi("/workers", {}, { every: 5000 })
   return html`
-    <${AsyncContent} from=${workers} lines=${6}>${(list) => list.length ? html`<${Table} label="Workers" columns=${SEEN} rows=${list} rowKey=${({ id }) => id} />`
+    <${AsyncContent} request=${workers} lines=${6}>${(list) => list.length ? html`<${Table} label="Workers" columns=${SEEN} rows=${list} rowKey=${({ id }) => id} />`
       : html`<${EmptyState} icon="cpu" title="No workers online">Jobs wait until the operator starts a worker.<//>`}<//>`
 }
 
 const SEEN = [
   { name: "id", text: "Worker", cell: (worker) => html`<span class="id" title=${worker.id}>${worker.id.slice(0, 8)}</span>` },
   { name: "status", text: "Status", cell: (worker) => html`<${Status} status=${worker.status} />` },
-  { name: "queues", text: "Queues", cell: (worker) => html`<${TagList} names=${worker.queues} none="all" />` },
+  { name: "queues", text: "Queues", cell: (worker) => html`<${TagList} names=${worker.queues} placeholder="all" />` },
   { name: "capabilities", text: "Capabilities", cell: (worker) => html`<${TagList} names=${worker.capabilities} tone="accent" />` },
   { name: "running", text: "Your running jobs", align: "right", cell: (worker) => `${formatInteger(worker.running)} in ${plural(worker.concurrency, "slot")}` },
   { name: "since", text: "Started", cell: (worker) => html`<${Time} at=${worker.started_at} />` },
@@ -125,7 +125,7 @@ const CHANGES = {
 function Changes({ changes }) {
   return html`
     <${Card} title="Worker history">
-      <${AsyncContent} from=${changes} lines=${6}>${({ items }) => items.length ? html`
+      <${AsyncContent} request=${changes} lines=${6}>${({ items }) => items.length ? html`
         <ol class="worker-history">${items.map(({ id, at, name, change }) => {
           const [tone, text] = CHANGES[change] ?? ["quiet", change]
           return html`<li key=${id} data-tone=${tone}><span class="grow"><b>${name}</b> ${text}</span><${Time} at=${at} /></li>`
@@ -162,7 +162,7 @@ function useHeartbeats(workers) {
   return known.current
 }
 
-function WorkerCard({ worker, heartbeat, usual, changed }) {
+function WorkerCard({ worker, heartbeat, usual, onChanged }) {
   const session = useSession()
   const draining = worker.drain_requested_at && worker.status !== "offline"
   return html`
@@ -171,11 +171,11 @@ function WorkerCard({ worker, heartbeat, usual, changed }) {
         <${Status} status=${draining ? "draining" : worker.status} /><h2 class="clip" title=${worker.name}>${worker.name}</h2>
         ${worker.version !== usual && html`<${Tag} tone="warn" title=${`Most workers run version ${usual}.`}>version ${worker.version}<//>`}
         <span class="grow"></span><${LastHeartbeat} heartbeat=${heartbeat} />
-        ${session.can("workers:write") && html`<${WorkerActions} worker=${worker} changed=${changed} />`}
+        ${session.can("workers:write") && html`<${WorkerActions} worker=${worker} onChanged=${onChanged} />`}
       </div>
       <${SlotGrid} worker=${worker} />
       <div class="bar about"><small class="figure">${formatInteger(worker.running)} of ${plural(worker.concurrency, "slot")}</small><small>${worker.hostname}</small>
-        <${TagList} names=${worker.capabilities} none="" tone="accent" /><${TagList} names=${worker.queues} most=${3} none="all queues" /></div>
+        <${TagList} names=${worker.capabilities} placeholder="" tone="accent" /><${TagList} names=${worker.queues} max=${3} placeholder="all queues" /></div>
       <details class="more"><summary>Details</summary><div><${About} worker=${worker} /></div></details>
     </article>`
 }
@@ -199,13 +199,13 @@ function SlotGrid({ worker }) {
 }
 
 const About = ({ worker }) => html`
-  <${DescriptionList} facts=${[
+  <${DescriptionList} items=${[
     ["Started", html`<${Time} at=${worker.started_at} />`], ["Process", `${worker.hostname}, pid ${worker.pid}`], ["Version", worker.version],
     ["Id", html`<span class="bar"><code title=${worker.id}>${worker.id.slice(0, 8)}</code><${CopyButton} text=${worker.id} label="Copy id" /></span>`],
     ["Disabled", worker.disabled_at && html`<${Time} at=${worker.disabled_at} />`], ["Drain requested", worker.drain_requested_at && html`<${Time} at=${worker.drain_requested_at} />`],
   ]} />
-  <h3>Job kinds</h3><${TagList} names=${worker.kinds} most=${12} none="none" />
-  <h3>Queues</h3><${TagList} names=${worker.queues} most=${12} none="all" />
+  <h3>Job kinds</h3><${TagList} names=${worker.kinds} max=${12} placeholder="none" />
+  <h3>Queues</h3><${TagList} names=${worker.queues} max=${12} placeholder="all" />
   ${Object.keys(worker.capability_details).length > 0 && html`<h3>Capabilities</h3><${Json} value=${worker.capability_details} label="Capabilities" />`}
   ${Object.keys(worker.metadata).length > 0 && html`<h3>Metadata</h3><${Json} value=${worker.metadata} label="Metadata" />`}`
 
@@ -215,13 +215,13 @@ const QUESTIONS = {
 }
 const DONE = { disable: "disabled", enable: "enabled", drain: "draining" }
 
-function WorkerActions({ worker, changed }) {
+function WorkerActions({ worker, onChanged }) {
   const [asked, setAsked] = useState(null)
   const steer = async (what) => {
     await api.post(`/admin/workers/${worker.id}/${what}`)
     const opposite = { disable: "enable", enable: "disable" }[what]
-    toast(`Worker ${worker.name} ${DONE[what]}`, opposite && { undo: () => api.post(`/admin/workers/${worker.id}/${opposite}`).then(() => toast(`Worker ${worker.name} ${DONE[opposite]}`), showError).finally(changed) })
-    changed()
+    toast(`Worker ${worker.name} ${DONE[what]}`, opposite && { undo: () => api.post(`/admin/workers/${worker.id}/${opposite}`).then(() => toast(`Worker ${worker.name} ${DONE[opposite]}`), showError).finally(onChanged) })
+    onChanged()
   }
   if (worker.drain_requested_at) return null
   const question = QUESTIONS[asked]
@@ -229,7 +229,7 @@ function WorkerActions({ worker, changed }) {
   return html`
     <span class="inline-actions">${worker.disabled_at ? html`<${Button} small icon="play" onClick=${() => steer("enable").catch(showError)}>Enable<//>` : html`<${Button} small icon="pause" onClick=${() => setAsked("disable")}>Disable<//>`}
     <${Button} small icon="exit" onClick=${() => setAsked("drain")}>Drain<//></span>
-    ${question && html`<${Confirm} title=${`${question.title} ${worker.name}?`} danger=${question.danger} actText=${question.act} close=${() => setAsked(null)} act=${() => steer(asked)}>${question.text(runs)}<//>`}`
+    ${question && html`<${Confirm} title=${`${question.title} ${worker.name}?`} danger=${question.danger} submitText=${question.act} onClose=${() => setAsked(null)} onSubmit=${() => steer(asked)}>${question.text(runs)}<//>`}`
 }
 
 // Merges events of the stream into the list of workers.

@@ -10,26 +10,26 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationInfo, field_
 
 from embeddings.db import Row
 
-Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000)]
+NonEmptyText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000)]
 Rate = Annotated[int, Field(ge=1, le=1_000_000)] | None
 
 
-def required(row: Row | None, otherwise: str, status: int = 404) -> Row:
+def row_or_error(row: Row | None, detail: str, status: int = 404) -> Row:
     """Return the row; without one, raise an error with this message."""
     if row is None:
-        raise HTTPException(status, otherwise)
+        raise HTTPException(status, detail)
     return row
 
 
 class NewRule(BaseModel, extra="forbid"):
     """A rule to create."""
 
-    rule_id: Annotated[Line, Field(max_length=200)] = Field(
+    rule_id: Annotated[NonEmptyText, Field(max_length=200)] = Field(
         description="Name of the rule, unique per tenant."
     )
-    title: Line = Field(description="Title of the rule.")
-    guidance: Line = Field(description="What the rule demands.")
-    rationale: Line | None = Field(default=None, description="Why the rule exists.")
+    title: NonEmptyText = Field(description="Title of the rule.")
+    guidance: NonEmptyText = Field(description="What the rule demands.")
+    rationale: NonEmptyText | None = Field(default=None, description="Why the rule exists.")
     priority: Literal["low", "medium", "high", "critical"] = Field(
         default="medium", description="Priority of the rule, which sets the priority of its job."
     )
@@ -38,9 +38,9 @@ class NewRule(BaseModel, extra="forbid"):
 class RuleChange(BaseModel, extra="forbid"):
     """The fields to change; omitted fields stay unchanged. Null removes the rationale."""
 
-    title: Line | None = Field(default=None, description="Title of the rule.")
-    guidance: Line | None = Field(default=None, description="What the rule demands.")
-    rationale: Line | None = Field(default=None, description="Why the rule exists.")
+    title: NonEmptyText | None = Field(default=None, description="Title of the rule.")
+    guidance: NonEmptyText | None = Field(default=None, description="What the rule demands.")
+    rationale: NonEmptyText | None = Field(default=None, description="Why the rule exists.")
     priority: Literal["low", "medium", "high", "critical"] | None = Field(
         default=None, description="Priority of the rule, which sets the priority of its job."
     )
@@ -60,13 +60,15 @@ class NewJob(BaseModel, extra="forbid"):
     priority: Literal["low", "normal", "high", "urgent"] = Field(
         default="normal", description="Priority of the job."
     )
-    embedding_model: Line | None = Field(default=None, description="Model; default: that of the provider.")
+    embedding_model: NonEmptyText | None = Field(
+        default=None, description="Model; default: that of the provider."
+    )
 
 
 class NewModel(BaseModel, extra="forbid"):
     """A change of the model."""
 
-    model: Line = Field(description="Model, with or without its provider: `ollama/nomic-embed-text`.")
+    model: NonEmptyText = Field(description="Model, with or without its provider: `ollama/nomic-embed-text`.")
     texts_per_minute: Rate = Field(default=None, description="Maximum rate; null for no limit.")
 
 

@@ -26,13 +26,13 @@ export function useTransfers(session) {
 
 function open(name) {
   if (store.name === name) return
-  Object.assign(store, { name, list: remembered(name).map((each) => ({ ...each, state: "interrupted" })) })
-  for (const transfer of store.list) resumable(transfer)
+  Object.assign(store, { name, list: loadStored(name).map((each) => ({ ...each, state: "interrupted" })) })
+  for (const transfer of store.list) refreshOffset(transfer)
 }
 
-const remembered = (name) => { try { return JSON.parse(localStorage.getItem(name)) ?? [] } catch { return [] } }
+const loadStored = (name) => { try { return JSON.parse(localStorage.getItem(name)) ?? [] } catch { return [] } }
 
-async function resumable(transfer) {
+async function refreshOffset(transfer) {
   try {
     change(transfer.key, { sent: (await offsetOf(transfer.id)) })
   } catch (error) {

@@ -17,11 +17,11 @@ export function Watch({ id }) {
     <div class="vlog">
       <${BackLink} href=${link("")}>All videos<//>
       ${isGone ? html`<${EmptyState} icon="play" title="Video not found">It was deleted, or the link is wrong.<//>`
-        : html`<${AsyncContent} from=${video}>${(found) => html`<${Shown} key=${found.id} video=${found} changed=${video.reload} />`}<//>`}
+        : html`<${AsyncContent} request=${video}>${(found) => html`<${VideoDetails} key=${found.id} video=${found} onChanged=${video.reload} />`}<//>`}
     </div>`
 }
 
-function Shown({ video, changed }) {
+function VideoDetails({ video, onChanged }) {
   const session = useSession()
   const [dialog, setDialog] = useState(null)
   const working = isWorkedOn(video)
@@ -34,16 +34,16 @@ function Shown({ video, changed }) {
         <${Button} small danger icon="trash" onClick=${() => setDialog("delete")}>Delete<//></span>`}
     </div>
     ${video.error_message && video.status === "failed" && html`<${ErrorBanner} error=${{ message: video.error_message }} />`}
-    ${working && html`<${Working} video=${video} />`}
+    ${working && html`<${TranscodingProgress} video=${video} />`}
     ${video.playable && html`<${Player} video=${video} />`}
-    ${video.playable && html`<${About} video=${video} />`}
+    ${video.playable && html`<${VideoFacts} video=${video} />`}
     ${video.transcription && html`<${Card} title="Transcription"><p class="vlog-text">${video.transcription}</p><//>`}
-    ${dialog === "delete" && html`<${Delete} video=${video} close=${close} />`}
-    ${dialog === "retranscode" && html`<${Retranscode} video=${video} close=${close} changed=${changed} />`}`
+    ${dialog === "delete" && html`<${Delete} video=${video} onClose=${close} />`}
+    ${dialog === "retranscode" && html`<${Retranscode} video=${video} onClose=${close} onChanged=${onChanged} />`}`
 }
 
 /** The progress of the newest job, live. */
-function Working({ video }) {
+function TranscodingProgress({ video }) {
   const progress = useVideos(route(`/${video.id}/progress`), {}, () => true)
   const { text, percent } = stateOf(video)
   const job = progress.data?.job
@@ -52,8 +52,8 @@ function Working({ video }) {
   return html`
     <${Card} title="Progress" aside=${job && html`<a href=${site(`/console/jobs/${video.job_id}`)}>Job</a>`}>
       ${percent != null && html`<p class="vlog-step"><${Progress} percent=${percent} label=${text} /></p>`}
-      <${AsyncContent} from=${progress} lines=${3}>${({ qualities }) => html`
-        <${DescriptionList} facts=${[["Worker", worker], ["Attempt", job && `${job.attempt_number + (running ? 0 : 1)} of ${job.max_attempts}`], ["Last report", job?.last_checkpoint && html`<${Time} at=${job.last_checkpoint} />`]]} />
+      <${AsyncContent} request=${progress} lines=${3}>${({ qualities }) => html`
+        <${DescriptionList} items=${[["Worker", worker], ["Attempt", job && `${job.attempt_number + (running ? 0 : 1)} of ${job.max_attempts}`], ["Last report", job?.last_checkpoint && html`<${Time} at=${job.last_checkpoint} />`]]} />
         <${Qualities} qualities=${qualities} running=${running} />`}<//>
     <//>`
 }
@@ -67,9 +67,9 @@ const COLUMNS = [
   { name: "codecs", text: "Codecs", cell: ({ codecs }) => html`<code>${codecs}</code>` },
 ]
 
-const About = ({ video }) => html`
+const VideoFacts = ({ video }) => html`
   <${Card} title="Video">
-    <${DescriptionList} facts=${[
+    <${DescriptionList} items=${[
       ["Duration", clock(video.duration)], ["Source", `${video.width} × ${video.height}`],
       ["Uploaded", html`<${Time} at=${video.created_at} />`], ["Published", html`<${Time} at=${video.published_at} />`],
       ["Playback link", html`<span>${video.link_seconds ? `valid for ${duration(video.link_seconds)}` : "public"}<${CopyButton} text=${site(video.playlist)} label="Copy the playback link" /></span>`],
@@ -77,27 +77,27 @@ const About = ({ video }) => html`
   <//>
   <${Table} label="Qualities" columns=${COLUMNS} rows=${video.qualities} rowKey=${({ quality }) => quality} />`
 
-function Delete({ video, close }) {
+function Delete({ video, onClose }) {
   const act = async () => {
     await api.delete(route(`/${video.id}`))
     toast(`Deleted “${video.title}”.`)
     navigate(link(""))
   }
-  return html`<${Confirm} title="Delete the video?" danger actText="Delete" act=${act} close=${close}>
+  return html`<${Confirm} title="Delete the video?" danger submitText="Delete" onSubmit=${act} onClose=${onClose}>
     The source, all qualities, the poster and the jobs of “${video.title}” are deleted. Links to it stop working. This cannot be undone.<//>`
 }
 
-function Retranscode({ video, close, changed }) {
+function Retranscode({ video, onClose, onChanged }) {
   const names = video.qualities.map(({ quality }) => quality)
   const [only, setOnly] = useState(null)
   const [forget, setForget] = useState(false)
   const act = async () => {
     await api.post(route(`/${video.id}/retranscode`), { qualities: only, delete_transcription: forget })
-    changed()
+    onChanged()
   }
   const toggle = (name) => setOnly((was) => (was.includes(name) ? was.filter((each) => each !== name) : [...was, name]))
   return html`
-    <${Dialog} title="Transcode again?" actText="Transcode" act=${act} close=${close} disabled=${only?.length === 0}>
+    <${Dialog} title="Transcode again?" submitText="Transcode" onSubmit=${act} onClose=${onClose} disabled=${only?.length === 0}>
       <p>${video.playable ? "The current output stays available until the new one is published." : "The video is transcoded from its source again."}</p>
       ${names.length > 0 && html`<fieldset class="vlog-choice"><legend class="hidden">Qualities</legend>
         <label><input type="radio" name="which" checked=${!only} onChange=${() => setOnly(null)} /> All configured qualities</label>

@@ -7,7 +7,7 @@ import { linesOf, rate, route } from "./videos.js"
 
 const AUTO = -1
 /** The link has expired, or its output was replaced. */
-const REFUSED = [403, 404]
+const LINK_ERRORS = [403, 404]
 
 const nameOf = (name, width, height) => (name === "source" ? `${linesOf({ width, height })} (source)` : name)
 
@@ -28,7 +28,7 @@ export function Player({ video }) {
     <div class="vlog-player">
       <video ref=${element} controls playsinline poster=${video.thumbnail && site(video.thumbnail)}></video>
       ${stream.levels.length > 0 && html`<${QualityMenu} ...${stream} />`}
-      ${error && html`<${ErrorBanner} error=${error} retry=${retry} />`}
+      ${error && html`<${ErrorBanner} error=${error} onRetry=${retry} />`}
     </div>`
 }
 
@@ -76,7 +76,7 @@ function useStream(element, source, failed) {
       if (video.paused && video.currentTime) video.currentTime -= 0.001 // shows the frame of the new quality
     })
     hls.on(Hls.Events.ERROR, (_, { fatal, type, response }) => {
-      const refused = REFUSED.includes(response?.code)
+      const refused = LINK_ERRORS.includes(response?.code)
       if (!fatal && !refused) return
       if (!refused && type === Hls.ErrorTypes.MEDIA_ERROR && !recovered) {
         recovered = true

@@ -27,9 +27,9 @@ export function Library({ query }) {
   const dropped = writes ? { onDragOver: over, onDragLeave: () => setDropping(false), onDrop: drop } : {}
   return html`
     <div class=${cls("vlog", dropping && "vlog-dropping")} ...${dropped}>
-      <div class="vlog-bar"><${Search} text=${query.q ?? ""} />${writes && html`<${UploadButton} done=${videos.reload} />`}</div>
-      ${writes && html`<${Transfers} done=${videos.reload} />`}
-      <${AsyncContent} from=${videos}>${(list) => html`<${Videos} videos=${list} query=${query} />`}<//>
+      <div class="vlog-bar"><${Search} text=${query.q ?? ""} />${writes && html`<${UploadButton} onDone=${videos.reload} />`}</div>
+      ${writes && html`<${Transfers} onDone=${videos.reload} />`}
+      <${AsyncContent} request=${videos}>${(list) => html`<${Videos} videos=${list} query=${query} />`}<//>
     </div>`
 }
 
@@ -50,10 +50,10 @@ function Search({ text: searched }) {
     </form>`
 }
 
-function UploadButton({ done, children = "Upload videos", ...rest }) {
+function UploadButton({ onDone, children = "Upload videos", ...rest }) {
   const input = useRef(null)
   const chosen = (event) => {
-    send([...event.target.files], done)
+    send([...event.target.files], onDone)
     event.target.value = ""
   }
   return html`
@@ -61,25 +61,25 @@ function UploadButton({ done, children = "Upload videos", ...rest }) {
       <${Button} strong icon="plus" ...${rest} onClick=${() => input.current.click()}>${children}<//></span>`
 }
 
-function Transfers({ done }) {
+function Transfers({ onDone }) {
   const transfers = useTransfers(useSession())
   if (!transfers.length) return null
   return html`
     <section class="card"><header><h2>Uploads</h2></header>
-      <ul class="vlog-transfers" aria-label="Uploads">${transfers.map((each) => html`<${Transfer} key=${each.key} transfer=${each} done=${done} />`)}</ul>
+      <ul class="vlog-transfers" aria-label="Uploads">${transfers.map((each) => html`<${Transfer} key=${each.key} transfer=${each} onDone=${onDone} />`)}</ul>
     </section>`
 }
 
 const TRANSFER_STATES = { queued: "Waiting", interrupted: "Interrupted. Choose the same file again to continue." }
 
-function Transfer({ transfer, done }) {
+function Transfer({ transfer, onDone }) {
   const { key, name, size, sent, state, message } = transfer
   const text = message ?? TRANSFER_STATES[state] ?? `${bytes(sent)} of ${bytes(size)}`
   return html`
     <li data-state=${state}>
       <div class="vlog-transfer"><b class="clip" title=${name}>${name}</b><small class=${cls(state === "failed" && "vlog-error")}>${text}</small></div>
       ${state !== "failed" && html`<${Progress} percent=${size ? (100 * sent) / size : 0} label=${`Upload of ${name}`} />`}
-      ${state === "interrupted" && html`<${UploadButton} small done=${done}>Continue<//>`}
+      ${state === "interrupted" && html`<${UploadButton} small onDone=${onDone}>Continue<//>`}
       <${Button} small plain icon="close" label=${state === "sending" ? `Cancel the upload of ${name}` : `Discard ${name}`} onClick=${() => runWithToast(() => discard(key))} />
     </li>`
 }

@@ -25,18 +25,18 @@ export function Admin() {
         <${StatTile} name="Transcoding" value=${formatInteger(running?.length)} hint="videos now" />
         <${StatTile} name="Waiting" value=${formatInteger(videos.data && videos.data.length - running.length)} hint="videos in the queue" />
       </div>
-      <${AsyncContent} from=${videos} lines=${4}>${(list) => list.length
-        ? html`<ul class="vlog-active" aria-label="Videos in progress">${list.map((video) => html`<${Active} key=${video.id} video=${video} />`)}</ul>`
+      <${AsyncContent} request=${videos} lines=${4}>${(list) => list.length
+        ? html`<ul class="vlog-active" aria-label="Videos in progress">${list.map((video) => html`<${ActiveVideo} key=${video.id} video=${video} />`)}</ul>`
         : html`<${Card}><${EmptyState} icon="check" title="Nothing to transcode">Uploaded videos appear here until they are ready.<//><//>`}<//>
       <${Card} title="Workers" aside=${isOperator && html`<a href=${site("/console/workers")}>Manage workers</a>`}>
-        <${AsyncContent} from=${workers} lines=${3}>${() => serving.length
+        <${AsyncContent} request=${workers} lines=${3}>${() => serving.length
           ? html`<${Table} label="Workers" columns=${isOperator ? [...COLUMNS, ...OPERATOR_COLUMNS] : COLUMNS} rows=${serving} rowKey=${({ id }) => id} />`
           : html`<${EmptyState} icon="cpu" title="No workers online" command="posthouse worker --app vlog:app --queue vlog">Videos wait until a worker starts. To start one:<//>`}<//>
       <//>
     </div>`
 }
 
-function Active({ video }) {
+function ActiveVideo({ video }) {
   const { text, percent } = stateOf({ ...video, playable: video.version })
   const running = Boolean(video.worker_id)
   const attempt = video.attempt_number + (running ? 0 : 1)
