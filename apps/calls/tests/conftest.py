@@ -109,7 +109,7 @@ def cloud(bucket, chosen):
             SPEECHKIT_URL=running.url,
             SPEECHKIT_OPERATIONS_URL=running.url,
             SPEECHKIT_KEY=KEY,
-            SPEECHKIT_TIMEOUT_SECONDS=2,
+            SPEECHKIT_TIMEOUT_SECONDS=5,
         )
         yield running
 
