@@ -5,7 +5,7 @@ import psutil
 import pytest
 
 from support.processes import alive, ended, errors
-from support.waiting import eventually
+from support.waiting import WAIT_SECONDS, eventually
 from support.workers import attempt_outcomes, cancel, job_row, job_status
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -22,6 +22,12 @@ def processes(workplace):
     return workplace.worker.processes
 
 
+@pytest.fixture
+def patient(processes, monkeypatch):
+    """Give handlers more time to clean up than a busy machine takes, before their process is killed."""
+    monkeypatch.setattr(processes, "_grace", WAIT_SECONDS)
+
+
 async def the_process(processes):
     """The process id of the only process, when there is one."""
     [pid] = await eventually(lambda: processes.pids)
@@ -36,29 +42,29 @@ async def test_a_timeout_ends_a_handler_that_never_returns_from_c_code(processes
     assert attempt_outcomes(db, handle.id) == [(1, "timeout"), (2, "succeeded")]
 
 
-async def test_a_handler_is_told_to_stop_before_it_is_ended(processes, db, marks):
+async def test_a_handler_is_told_to_stop_before_it_is_ended(patient, processes, db, marks):
     before = await the_process(processes)
-    handle = await jobs.linger.using(timeout="200ms").enqueue(marks=marks.folder)
+    handle = await jobs.linger.using(timeout="2s").enqueue(marks=marks.folder)
     assert await ended(db, handle) == ["dead_letter"]
+    await eventually(lambda: list(marks)[1:] == ["told, canceled=False"])
     assert await the_process(processes) == before, "it stopped in time: no need to end its process"
-    assert list(marks)[1:] == ["told, canceled=False"]
     assert attempt_outcomes(db, handle.id) == [(1, "timeout")]
 
 
-async def test_an_async_handler_is_canceled_at_its_timeout(workplace, db, marks):
-    handle = await jobs.linger_async.using(timeout="200ms").enqueue(marks=marks.folder)
+async def test_an_async_handler_is_canceled_at_its_timeout(patient, workplace, db, marks):
+    handle = await jobs.linger_async.using(timeout="2s").enqueue(marks=marks.folder)
     assert await ended(db, handle) == ["dead_letter"]
-    assert list(marks)[1:] == ["told"]
+    await eventually(lambda: list(marks)[1:] == ["told"])
     assert attempt_outcomes(db, handle.id) == [(1, "timeout")]
 
 
 async def test_the_timeout_starts_with_the_handler_not_with_the_wait_for_a_process(workplace, db, marks):
     first = await jobs.report.enqueue(marks=marks.folder)
-    second = await jobs.double.using(timeout="500ms").enqueue(number=1)
+    second = await jobs.double.using(timeout="2s").enqueue(number=1)
     await eventually(lambda: job_status(db, first.id) == "running")
     heartbeat = workplace.worker.heartbeat
     beats = heartbeat.beats
-    await eventually(lambda: heartbeat.beats > beats + 4)  # longer than the timeout
+    await eventually(lambda: heartbeat.beats > beats + 12)  # longer than the timeout
     marks.go()
     assert await second.wait("60s") == 2
     assert attempt_outcomes(db, second.id) == [(1, "succeeded")]
@@ -75,7 +81,7 @@ async def test_a_canceled_job_and_what_it_started_are_gone_when_it_is_reported(w
 
 
 async def test_a_timeout_kills_the_whole_tree_even_in_sessions_of_its_own(workplace, db, marks):
-    handle = await jobs.daemonise_and_hang.using(timeout="3s").enqueue(marks=marks.folder)
+    handle = await jobs.daemonise_and_hang.using(timeout="6s").enqueue(marks=marks.folder)
     pids = await eventually(marks.pids)
     assert all(alive(pid) for pid in pids)
     assert await ended(db, handle) == ["dead_letter"]
@@ -83,12 +89,12 @@ async def test_a_timeout_kills_the_whole_tree_even_in_sessions_of_its_own(workpl
     assert attempt_outcomes(db, handle.id) == [(1, "timeout")]
 
 
-async def test_a_handler_sees_that_it_is_canceled(workplace, db, marks):
+async def test_a_handler_sees_that_it_is_canceled(patient, workplace, db, marks):
     handle = await jobs.linger.enqueue(marks=marks.folder)
     await eventually(marks.pids)
     cancel(db, handle.id)
     assert await ended(db, handle) == ["canceled"]
-    assert list(marks)[1:] == ["told, canceled=True"]
+    await eventually(lambda: list(marks)[1:] == ["told, canceled=True"])
 
 
 @pytest.mark.parametrize(
