@@ -156,12 +156,17 @@ async def test_a_worker_that_is_notified_of_jobs_does_not_poll_after_each(app):
         return "done"
 
     async with running_worker(app, poll_seconds=600, keeper=False) as worker:
-        await eventually(lambda: worker.fetcher._wants_wakeup)
-        worker.fetcher._pause = 600
+        fetcher = worker.fetcher
+        await eventually(lambda: fetcher._wants_wakeup)
+        fetcher._pause = 600
+        fetcher.claimed.clear()
+        fetcher.wake()  # ends the short pause that it may be in: a poll at its end could find the job
+        await fetcher.claimed.wait()
+        await fetcher.resting.wait()
         handle = await work.enqueue()
         assert await handle.wait("20s") == "done"
-        await worker.fetcher.resting.wait()
-        assert worker.fetcher._pause == 600
+        await fetcher.resting.wait()
+        assert fetcher._pause == 600
 
 
 async def test_a_worker_that_misses_notifications_polls_soon_after_it_found_a_job(app):
