@@ -200,8 +200,8 @@ def test_the_commands_deliver(posthouse, db, receiver, command):
     env = {"POSTHOUSE_ALERT_WEBHOOK_URL": receiver.url, "POSTHOUSE_ALERT_PRIVATE_ADDRESSES": "true"}
     running = posthouse.start(*command, **env)
     db.execute(RAISE, ("nightly",))
-    eventually_sync(lambda: receiver.received, 60, "the message")
-    eventually_sync(lambda: counts(db) == (1, 0, 1, 0), 60, "the end")
+    eventually_sync(lambda: receiver.received, what="the message")
+    eventually_sync(lambda: counts(db) == (1, 0, 1, 0), what="the end")
     assert running.stop() == 0
 
 
@@ -211,16 +211,16 @@ def test_a_keeper_killed_in_the_middle_of_a_delivery_loses_nothing(posthouse, db
         "POSTHOUSE_ALERT_WEBHOOK_URL": receiver.url,
         "POSTHOUSE_ALERT_PRIVATE_ADDRESSES": "true",
         "POSTHOUSE_HEARTBEAT_SECONDS": "0.2",
-        "POSTHOUSE_LEASE_SECONDS": "2",
+        "POSTHOUSE_LEASE_SECONDS": "20",
         "POSTHOUSE_RESCUE_GRACE_SECONDS": "0",
     }
     first = posthouse.start("keeper", **env)
     receiver.answers.append(lambda handler: os.kill(first.process.pid, signal.SIGKILL))
     db.execute(RAISE, ("nightly",))
-    eventually_sync(lambda: first.process.poll() is not None, 60, "the first keeper's death")
+    eventually_sync(lambda: first.process.poll() is not None, what="the first keeper's death")
     second = posthouse.start("keeper", **env)
-    eventually_sync(lambda: len(receiver.received) == 2, 60, "the second try")
-    eventually_sync(lambda: counts(db) == (1, 0, 1, 0), 60, "the end")
+    eventually_sync(lambda: len(receiver.received) == 2, what="the second try")
+    eventually_sync(lambda: counts(db) == (1, 0, 1, 0), what="the end")
     assert second.stop() == 0
     assert len({request.headers["Posthouse-Alert"] for request in receiver.received}) == 1
 
@@ -244,7 +244,7 @@ def test_neither_the_url_nor_the_secret_is_seen_anywhere(posthouse, db, receiver
     }
     running = posthouse.start("keeper", "--log-level", "debug", **env)
     db.execute(RAISE, ("nightly",))
-    eventually_sync(lambda: db.execute("select 1 from posthouse.past_attempts").fetchone(), 60, "the error")
+    eventually_sync(lambda: db.execute("select 1 from posthouse.past_attempts").fetchone(), what="the error")
     running.stop()
     [(job,)] = db.execute("select job_id from posthouse.alert_deliveries").fetchall()
     seen = running.rest + running.err

@@ -54,12 +54,12 @@ async def test_a_killed_worker_raises_an_alert_for_the_job_that_runs_again(app, 
     keeper = Keeper(settings.database_url, settings)
     try:
         await eventually(
-            lambda: db.execute("select 1 from posthouse.running").fetchone(), 60, "a running job"
+            lambda: db.execute("select 1 from posthouse.running").fetchone(), what="a running job"
         )
         process.send_signal(signal.SIGKILL)
         process.wait(WAIT_SECONDS)
         await keeper.start()
-        [alert] = await eventually(lambda: alerts("stale_job_recovered"), 30, "the alert")
+        [alert] = await eventually(lambda: alerts("stale_job_recovered"), what="the alert")
     finally:
         await keeper.stop()
         process.kill()

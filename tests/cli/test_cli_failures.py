@@ -67,7 +67,7 @@ def test_a_mended_fault_is_retried_to_the_end(posthouse, failed, db, tmp_path):
 
 def test_a_retry_that_fails_again_halts_and_says_so(posthouse, failed):
     done = posthouse(
-        "failures", "retry", "--kind", "charge", "--rate", "2/s", "--stop-at", "20%", "--stop-after", "2",
+        "failures", "retry", "--kind", "charge", "--rate", "1/s", "--stop-at", "20%", "--stop-after", "2",
         "--json",
     )  # fmt: skip
     assert done.code == 1

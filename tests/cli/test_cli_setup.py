@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from importlib.metadata import version
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -14,7 +15,7 @@ import posthouse as posthouse_package
 
 @pytest.fixture
 def empty_database(server):
-    name = "posthouse_cli_empty"
+    name = f"posthouse_cli_empty_{uuid4().hex[:8]}"
     with psycopg.connect(server, autocommit=True) as connection:
         drop = sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name))
         connection.execute(drop)

@@ -193,6 +193,7 @@ async def test_a_killed_monitor_is_reported_and_its_command_ended(runner, token)
     other = asyncio.create_task(runner.run(shell("sleep 1; echo fine"), NOTHING))
     run = asyncio.create_task(runner.run(python(escape("double fork"), token), NOTHING, on_start=pids.append))
     await ready(token)
+    await eventually(lambda: pids, what="the report of the start")
     psutil.Process(psutil.Process(pids[0]).ppid()).kill()
     with pytest.raises(CommandInterrupted):
         await asyncio.wait_for(run, 30)

@@ -13,6 +13,14 @@ from support.waiting import WAIT_SECONDS
 EVIL = "<img src=x onerror=\"document.title='owned'\">"
 
 
+async def copied(page, part):
+    """Return the text in the clipboard when this part is in it: a click does not wait for the copy."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        while part not in (text := await page.evaluate("navigator.clipboard.readText()")):
+            await asyncio.sleep(0.05)
+    return text
+
+
 async def test_a_running_job_is_watched_to_its_end_and_nothing_moves(open_page, console):
     job = await console.enqueue("demo.wait", {"gate": "watched"}, subject="mail to Vienna")
     await console.until(job, "running")
@@ -73,7 +81,7 @@ async def test_a_failed_job_shows_its_error_first_and_its_attempts_side_by_side(
         await expect(right).to_contain_text("ConnectionError")
         await right.get_by_text("Traceback console.py").click()
         await right.get_by_role("button", name="Copy traceback").click()
-        assert "in two_failures" in await page.evaluate("navigator.clipboard.readText()")
+        await copied(page, "in two_failures")
         await expect(page.get_by_role("log")).to_contain_text(f"request to {EVIL}, try 2")
         await expect(page.get_by_role("group", name="payload")).to_contain_text("<img src=x")
         assert await page.locator("main img").count() == 0
@@ -122,9 +130,9 @@ async def test_copies_enqueue_the_same(open_page, console, monkeypatch):
     await console.until(job, "succeeded")
     async with open_page(f"jobs/{job}") as page:
         await page.get_by_role("button", name="Copy as curl").click()
-        command = shlex.split(await page.evaluate("navigator.clipboard.readText()"))
+        command = shlex.split(await copied(page, "curl "))
         await page.get_by_role("button", name="Copy as Python").click()
-        program = await page.evaluate("navigator.clipboard.readText()")
+        program = await copied(page, "import ")
     monkeypatch.setenv("POSTHOUSE_DATABASE_URL", console.settings.database_url)
     said = []
     await asyncio.to_thread(exec, program, {"print": said.append})

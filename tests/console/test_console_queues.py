@@ -1,5 +1,7 @@
 """Queues and limits: pausing, and changing a limit where it stands."""
 
+import re
+
 from playwright.async_api import expect
 
 from support.accessibility import MARKUP, accessibility_violations, has_markup
@@ -80,7 +82,7 @@ async def test_a_limit_shows_whose_slots_are_full(open_page, console):
     await console.until(job_id, "running")
     async with open_page("queues") as page:
         await limit(page, "saddles").get_by_role("button", name="1 tenant").click()
-        assert "limit=saddles" in page.url
+        await expect(page).to_have_url(re.compile("limit=saddles"))
         await expect(limit(page, "saddles").get_by_role("row").filter(has_text="jockey")).to_contain_text(
             "1 of 1"
         )

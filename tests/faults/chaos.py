@@ -38,21 +38,18 @@ from posthouse.identity import Role, issue_key
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings
 from posthouse.storage.embedded import attach_server
+from support import worker_processes
 from support.pgbouncer import free_port
 from support.tcp_proxy import TcpProxy
 from support.waiting import eventually
-from support.worker_processes import (
-    QUICK,
-    Fleet,
-    RemoteWorker,
-    ServerProcess,
-    SupervisedWorker,
-    WorkerProcess,
-)
+from support.worker_processes import Fleet, RemoteWorker, ServerProcess, SupervisedWorker, WorkerProcess
 
+LEASE = {"lease_seconds": 1.5}
+"""Shorter than workers are stopped and cut off: here jobs are to be lost."""
+QUICK = {**worker_processes.QUICK, **LEASE}
 WORKERS = 3
 MIN_JOBS, MIN_FAULTS = 100, 5
-RESCUE_BOUND = 10.0
+RESCUE_BOUND = 20.0
 """Seconds after a kill within which its jobs must have been taken back; generous for a busy machine."""
 FATES = ("plain", "pay", "pay", "retry", "fail", "exhaust", "snooze", "cancel", "follow", "timeout")
 THREAD_FATES = ("plain", "pay", "retry")
@@ -123,7 +120,7 @@ class Chaos:
         self._posts.append((self._start_worker(proxy), proxy))
 
     def _start_worker(self, proxy: TcpProxy) -> WorkerProcess:
-        return self._fleet.start(url=proxy.url_for(self._url), ready=False, concurrency=20)
+        return self._fleet.start(url=proxy.url_for(self._url), ready=False, concurrency=20, **LEASE)
 
     async def _enqueue(self) -> None:
         with TcpProxy.for_url(self._url) as proxy:
@@ -221,7 +218,7 @@ class SupervisedChaos(Chaos):
 
     def _start_worker(self, proxy: TcpProxy) -> WorkerProcess:
         return self._fleet.start(
-            url=proxy.url_for(self._url), ready=False, kind=SupervisedWorker, concurrency=20
+            url=proxy.url_for(self._url), ready=False, kind=SupervisedWorker, concurrency=20, **LEASE
         )
 
     def _faults(self) -> dict[Callable[[int], Awaitable[None]], int]:
@@ -259,7 +256,9 @@ class RemoteChaos(SupervisedChaos):
 
     def _start_worker(self, proxy: TcpProxy) -> WorkerProcess:
         url = f"http://127.0.0.1:{proxy.port}"
-        return self._fleet.start(url=url, ready=False, kind=RemoteWorker, key=self._key, concurrency=20)
+        return self._fleet.start(
+            url=url, ready=False, kind=RemoteWorker, key=self._key, concurrency=20, **LEASE
+        )
 
     def _faults(self) -> dict[Callable[[int], Awaitable[None]], int]:
         return {**super()._faults(), self._restart_server: 2}

@@ -39,6 +39,10 @@ def files(tmp_path):
             path = Path(self.ended)
             return len(path.read_text().split()) if path.exists() else 0
 
+        def ended_at(self):
+            """The time at which a job said last that it ended."""
+            return Path(self.ended).stat().st_mtime
+
         def go_on(self):
             Path(self.until).touch()
 

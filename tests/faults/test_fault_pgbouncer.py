@@ -17,6 +17,7 @@ from support.event_stream import streaming
 from support.pgbouncer import PGBOUNCER, running_pgbouncer
 from support.server import RunningServer
 from support.waiting import WAIT_SECONDS, eventually
+from support.worker_processes import SHORT_LEASE
 from support.workers import attempt_outcomes, cancel, job_row, job_status, running_worker, status_counts
 
 LIVENESS, HUNGER, ENDINGS, FOLLOWED = 7701, 7702, 7703, 7706  # the classes of locks that belong to a session
@@ -34,7 +35,7 @@ def settings(pooler, database):
     return Settings(
         database_url=pooler.url_for(database),
         heartbeat_seconds=0.2,
-        lease_seconds=2.0,
+        lease_seconds=20.0,
         cancel_grace_seconds=0.5,
         rescue_grace_seconds=0.0,
         drain_seconds=5.0,
@@ -235,7 +236,7 @@ async def test_hundreds_of_statements_meet_no_prepared_statement_of_another_sess
 async def test_jobs_of_a_killed_process_come_back_when_their_lease_is_over(app, db, settings, fleet, files):
     hold = {"started": files.started, "until": files.until}
     handles = [await app.client.enqueue("hold", hold, max_attempts=5) for _ in range(3)]
-    doomed = fleet.start(url=settings.database_url)
+    doomed = fleet.start(url=settings.database_url, **SHORT_LEASE)
     await eventually(lambda: len(files.starts()) == 3, what="the start of the jobs")
     doomed.kill()
     files.go_on()

@@ -85,7 +85,7 @@ class Enqueuing:
     async def more(self, count):
         """Returns when so many more were acknowledged."""
         wanted = len(self.ids) + count
-        await eventually(lambda: len(self.ids) >= wanted or self._task.done(), 40, f"{count} more jobs")
+        await eventually(lambda: len(self.ids) >= wanted or self._task.done(), what=f"{count} more jobs")
 
     async def _enqueue(self):
         for fate in itertools.cycle(("pay", "plain")):
@@ -129,7 +129,7 @@ def settings(postgres):
     return Settings(
         database_url=postgres.url,
         heartbeat_seconds=0.2,
-        lease_seconds=1.0,
+        lease_seconds=4.0,
         cancel_grace_seconds=0.5,
         rescue_grace_seconds=5.0,
         poll_seconds=0.2,
@@ -153,7 +153,7 @@ async def test_acknowledged_jobs_run_exactly_once_while_postgres_keeps_crashing(
     with postgres.connect() as db:
         total = len(enqueued.ids)
         await eventually(
-            lambda: status_counts(db) == {"succeeded": total}, 40, f"the success of {total} jobs"
+            lambda: status_counts(db) == {"succeeded": total}, what=f"the success of {total} jobs"
         )
         assert _column(db, "select id from posthouse.jobs") == sorted(enqueued.ids)
         assert _column(db, "select job_id from effects") == sorted(enqueued.with_effect)

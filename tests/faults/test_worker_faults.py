@@ -7,6 +7,7 @@ import pytest
 import posthouse
 from posthouse.keeper.keeper import Keeper
 from support.waiting import eventually
+from support.worker_processes import SHORT_LEASE
 from support.workers import attempt_outcomes, cancel, job_row, job_status, status_counts
 
 
@@ -49,11 +50,13 @@ async def test_jobs_of_a_killed_worker_run_elsewhere_and_nothing_is_doubled(flee
 
 async def test_a_stalled_worker_s_late_completion_changes_nothing(fleet, client, db, files, effects):
     """Stopped past its lease, then let go on."""
-    first = fleet.start(keeper=False)
-    handle = client.enqueue("pay", {"seconds": 1.0})
-    await eventually(lambda: job_status(db, handle.id) == "running")
+    first = fleet.start(keeper=False, **SHORT_LEASE)
+    handle = client.enqueue("pay_when_told", {"started": files.started, "until": files.until})
+    await eventually(lambda: len(files.starts()) == 1)
     first.pause()
     second = fleet.start()
+    await eventually(lambda: len(files.starts()) == 2)
+    files.go_on()
     await eventually(lambda: job_status(db, handle.id) == "succeeded")
     first.resume()
     # It has to notice, and to be of use again.
@@ -70,7 +73,7 @@ async def test_a_worker_that_was_stopped_and_lost_its_job_gets_it_again_itself(
     fleet, client, db, files, settings
 ):
     """The only worker stalls; a keeper elsewhere takes the job back; the worker wakes up and claims it."""
-    worker = fleet.start(keeper=False)
+    worker = fleet.start(keeper=False, **SHORT_LEASE)
     handle = _hold(client, files)
     await eventually(lambda: len(files.starts()) == 1)
     keeper = Keeper(settings.database_url, settings)
@@ -86,8 +89,8 @@ async def test_a_worker_that_was_stopped_and_lost_its_job_gets_it_again_itself(
 
 
 async def test_a_worker_stopped_for_less_than_its_lease_loses_nothing(fleet, client, db, files):
-    worker = fleet.start(lease_seconds=20)
-    fleet.start(lease_seconds=20)
+    worker = fleet.start()
+    fleet.start()
     handles = [_hold(client, files) for _ in range(4)]
     await eventually(lambda: len(files.starts()) == 4)
     worker.pause()
@@ -113,7 +116,7 @@ async def test_a_poison_job_is_a_dead_letter_and_its_neighbours_all_succeed(flee
                 fleet.start(ready=False, concurrency=10)
         return set(status_counts(db)) == {"succeeded", "dead_letter"}
 
-    await eventually(keep_up, 60)
+    await eventually(keep_up)
     assert status_counts(db) == {"succeeded": 40, "dead_letter": 1}
     job = job_row(db, poison.id)
     assert (job["status"], job["crashes"], job["error"]["type"]) == ("dead_letter", 3, "Poison")
@@ -124,7 +127,7 @@ async def test_a_poison_job_is_a_dead_letter_and_its_neighbours_all_succeed(flee
 
 async def test_sigterm_with_a_hundred_running_jobs(fleet, client, db, files, tmp_path):
     """No new claims, half of the jobs finish in the time they get, the rest goes back without an attempt."""
-    worker = fleet.start(drain_seconds=2, concurrency=100)
+    worker = fleet.start(drain_seconds=10, concurrency=100)
     done = tmp_path / "done"
     payload = {"started": files.started, "until": str(done)}
     ending = [client.enqueue("hold", payload) for _ in range(50)]
@@ -167,9 +170,13 @@ async def test_a_thread_that_never_returns_does_not_keep_a_stopping_worker(fleet
 
 
 async def test_a_blocked_loop_keeps_its_lease(fleet, client, db, files):
-    """Two leases long; a second worker with its keeper stands by and would take it."""
+    """The lease of its claim would end: a second worker with its keeper stands by and would take the job."""
     fleet.start(2)
-    handle = client.enqueue("block", {"started": files.started, "seconds": 3.2})
+    handle = client.enqueue("block_until", {"started": files.started, "until": files.until})
+    await eventually(files.starts)
+    lease = "select lease_expires_at - attempt_started_at > interval '21 s' from posthouse.running"
+    await eventually(lambda: db.execute(lease).fetchone() == (True,), what="a renewal after a second")
+    files.go_on()
     assert client.wait(handle.id, "30s") == "done"
     assert attempt_outcomes(db, handle.id) == [(1, "succeeded")]
     assert _crashes(db) == 0
@@ -210,6 +217,6 @@ async def test_workers_that_come_and_go_lose_and_double_nothing(fleet, client, d
         old.process.send_signal(signal.SIGTERM)
         assert old.wait() == 0
         fleet.workers.remove(old)
-    await eventually(lambda: status_counts(db) == {"succeeded": 200}, 60)
+    await eventually(lambda: status_counts(db) == {"succeeded": 200})
     assert effects() == {handle.id: 1 for handle in handles}
     assert _crashes(db) == 0

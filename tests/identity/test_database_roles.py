@@ -29,7 +29,7 @@ where c.relnamespace = 'posthouse'::regnamespace and c.relkind in ('r', 'p')
 
 
 async def test_an_ordinary_owner_enqueues_and_works(plain_owner):
-    settings = Settings(database_url=plain_owner, heartbeat_seconds=0.2, lease_seconds=2.0)
+    settings = Settings(database_url=plain_owner, heartbeat_seconds=0.2, lease_seconds=20.0)
     seen = []
     async with posthouse.App(settings=settings) as app:
 

@@ -16,6 +16,8 @@ from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings
 from posthouse.storage.embedded import attach_server
 from support.pgbouncer import PGBOUNCER, running_pgbouncer
+from support.processes import alive
+from support.waiting import eventually
 
 
 @pytest.fixture
@@ -57,7 +59,13 @@ async def test_a_healthy_queue_has_no_findings(app, findings, small_database):
     worker = await app.worker()
     await worker.start()
     await keeper.start()
+    connected = (
+        "select count(*) > 0 from pg_stat_activity "
+        "where datname = current_database() and application_name = 'posthouse keeper'"
+    )
     try:
+        with psycopg.connect(small_database, autocommit=True) as db:
+            await eventually(lambda: db.execute(connected).fetchone() == (True,), what="a connected keeper")
         found = await findings(small_database, app.settings)
     finally:
         await worker.stop()
@@ -218,6 +226,7 @@ async def test_a_worker_that_was_killed_is_named(app, findings, posthouse, db):
     (pid,) = db.execute("select pid from posthouse.workers").fetchone()
     assert (await findings())["workers"].severity == "ok"
     worker.stop(signal.SIGKILL)
+    await eventually(lambda: not alive(pid), what="the end of its child process, which may still beat")
     async with testing.clock(app) as clock:
         await clock.advance("1m")
         found = (await findings())["workers"]

@@ -30,7 +30,7 @@ import posthouse  # noqa: E402
 from posthouse.keeper.keeper import Keeper  # noqa: E402
 from posthouse.settings import Settings  # noqa: E402
 
-settings = Settings(database_url=URL, heartbeat_seconds=0.2, lease_seconds=2, rescue_grace_seconds=0)
+settings = Settings(database_url=URL, heartbeat_seconds=0.2, lease_seconds=20, rescue_grace_seconds=0)
 app = posthouse.App(settings=settings)
 
 

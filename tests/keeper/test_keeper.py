@@ -13,6 +13,7 @@ import posthouse
 from posthouse import testing
 from posthouse.keeper.keeper import Keeper
 from support import forkserver
+from support.frozen_clock import FrozenClock
 from support.waiting import eventually
 from support.workers import (
     attempt_outcomes,
@@ -83,12 +84,14 @@ async def test_the_promoter_moves_what_is_due_and_leaves_the_rest(app, db, keepe
     assert (job_row(db, due)["job_table"], job_row(db, later)["job_table"]) == ("ready", "waiting")
 
 
-async def test_the_promoter_comes_back_when_the_next_job_is_due(keeper, enqueue):
+async def test_the_promoter_comes_back_when_the_next_job_is_due(db, keeper, enqueue):
+    FrozenClock(db)
     await keeper.promoter.run_once()
     idle = keeper.promoter.pause()
     enqueue(delay=timedelta(seconds=0.2))
     await keeper.promoter.run_once()
-    assert 0 < keeper.promoter.pause() <= 0.2 < idle
+    assert keeper.promoter.pause() == pytest.approx(0.2)
+    assert idle > 0.2
 
 
 async def test_jobs_become_ready_in_the_order_in_which_they_are_due(app, db, keeper, enqueue):

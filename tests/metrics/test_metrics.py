@@ -36,11 +36,15 @@ def counted(families, name, **labels):
 
 
 def past_minute(db, tenant="acme", queue="mail", kind="sync", jobs=3):
-    """A minute that is over, with jobs that succeeded after waiting 2 s and running 1 s."""
+    """A minute that is over, with jobs that succeeded after waiting 2 s and running 1 s.
+
+    The same one each time, also when a minute ends between two calls.
+    """
     db.execute(
         "insert into posthouse.samples (minute, tenant_id, queue, kind, arrivals, ended, succeeded, failed,"
         " dead_letter, failures, retries, rescues, wait_buckets, wait_counts, run_buckets, run_counts)"
-        " values (posthouse.minute_of(posthouse.now()) - interval '5 minutes', %(tenant)s, %(queue)s,"
+        " values (coalesce((select max(minute) from posthouse.samples),"
+        " posthouse.minute_of(posthouse.now()) - interval '5 minutes'), %(tenant)s, %(queue)s,"
         " %(kind)s, %(jobs)s, %(jobs)s, %(jobs)s - 3, 1, 2, 3, 1, 1,"
         " array[posthouse.bucket(2.0)], array[%(jobs)s],"
         " array[posthouse.bucket(1.0)], array[%(jobs)s])",

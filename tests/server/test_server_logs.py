@@ -12,6 +12,7 @@ from posthouse.cli.log_format import JsonLines
 from posthouse.core.redaction import MASKING
 from posthouse.core.redaction.logs import LogContextFilter
 from support.databases import define
+from support.waiting import eventually
 
 
 @pytest.fixture
@@ -40,6 +41,7 @@ async def test_each_request_is_a_line_without_what_stood_in_it(api, lines):
     await acme.get(f"/api/v1/jobs/{job}?token=canary-2", headers={"X-Request-Id": "mine"})
     await acme.get("/canary-3")
     await api.client().get("/api/v1/jobs")
+    await eventually(lambda: len(lines()) == 4, what="the lines, which are written after the responses")
     posted, shown, nowhere, stranger = lines()
     assert (posted["method"], posted["route"], posted["status"]) == ("POST", "/api/v1/jobs", 201)
     assert (shown["route"], shown["request_id"]) == ("/api/v1/jobs/{job_id}", "mine")

@@ -126,9 +126,9 @@ def test_an_operator_drains_the_only_child_and_the_supervisor_ends(supervise, db
 
 
 def test_the_liveness_probe_sees_a_blocked_child_and_nothing_outlives_a_killed_supervisor(supervise, db):
-    worker = supervise("--metrics-port", str(port := free_port()), heartbeat_seconds=0.2, lease_seconds=1)
+    worker = supervise("--metrics-port", str(port := free_port()), heartbeat_seconds=0.2)
     worker.until_workers(1)
-    assert probe(port) == (200, "ok\n")
+    eventually_sync(lambda: probe(port) == (200, "ok\n"))
     job = enqueue(db, "block_loop")
     eventually_sync(lambda: job_status(db, job) == "running")
     eventually_sync(lambda: (response := probe(port))[0] == 503 and "the event loop of worker" in response[1])

@@ -116,6 +116,7 @@ async def workers_of_one_queue_with_different_kinds_are_all_woken(runs, db, mode
         ran.append(number)
 
     async with (
+        other,
         running_worker(runs.app, **RARELY, **mode),
         running_worker(other, keeper=False, **RARELY, **mode),
     ):

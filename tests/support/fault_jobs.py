@@ -46,6 +46,16 @@ async def pay(job: posthouse.Job, seconds: float = 0) -> None:
 
 
 @app.job(max_attempts=5)
+async def pay_when_told(job: posthouse.Job, started: str, until: str) -> None:
+    """The same, once a file is there."""
+    _touch(started)
+    while not _exists(until):
+        await asyncio.sleep(0.01)
+    async with job.commit() as connection:
+        await connection.execute(EFFECT, (job.id, job.attempt))
+
+
+@app.job(max_attempts=5)
 async def hold(started: str, until: str) -> str:
     """Says that it started, and goes on until a file is there."""
     _touch(started)
@@ -88,6 +98,15 @@ async def block(started: str, seconds: float) -> str:
     """Does not let the loop go."""
     _touch(started)
     time.sleep(seconds)  # noqa: ASYNC251 - the very thing
+    return "done"
+
+
+@app.job(max_attempts=5)
+async def block_until(started: str, until: str) -> str:
+    """Does not let the loop go before a file is there."""
+    _touch(started)
+    while not _exists(until):
+        time.sleep(0.01)  # noqa: ASYNC251 - the very thing
     return "done"
 
 

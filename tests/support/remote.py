@@ -15,14 +15,14 @@ from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings
 from support import conformance_jobs
 from support.server import RunningServer
-from support.waiting import eventually
+from support.waiting import WAIT_SECONDS, eventually
 
 SOURCE = Path(posthouse.__file__).parents[1]
 NOWHERE = "postgresql://nobody@127.0.0.1:1/none"
 """The database URL of processes that must not have a database: every connection fails."""
 QUICK = {
     "heartbeat_seconds": 0.2,
-    "lease_seconds": 2.0,
+    "lease_seconds": 20.0,
     "cancel_grace_seconds": 0.5,
     "rescue_grace_seconds": 0.0,
     "remote_grace_seconds": 0.0,
@@ -104,7 +104,7 @@ class RemoteServer(RunningServer):
                 (job_id,),
             ).fetchall()
 
-    async def ended(self, job_id, seconds=20):
+    async def ended(self, job_id, seconds=WAIT_SECONDS):
         def look():
             row = self.row(job_id)
             return row if row["status"] not in {"queued", "running"} else None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 import threading
+from contextlib import contextmanager
 
 import httpx
 import psycopg
@@ -14,6 +16,21 @@ from posthouse.identity import Role, issue_key
 
 LIMITS = httpx.Limits(keepalive_expiry=2.0)
 """The server closes idle connections after 5 s. A client that does so as well may use one at that moment."""
+
+
+@contextmanager
+def reserved_port():
+    """A port on which nothing listens, but which no other process gets: it is bound.
+
+    Servers that reuse addresses, as all of ours do, can listen on it.
+    """
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        port = holder.getsockname()[1]
+        if sys.platform != "linux":  # elsewhere no second socket can be bound to the address
+            holder.close()
+        yield port
 
 
 async def key_for(database, role, tenant=None, **options):
@@ -116,8 +133,9 @@ class ServerThread:
     def client(self, key=None, *, headers=None, **options):
         known = {"Authorization": f"Bearer {key}"} if key else {}
         client = httpx.Client(
-            base_url=self.url + self.path, headers={**known, **(headers or {})}, timeout=60, **options
-        )
+            base_url=self.url + self.path, headers={**known, **(headers or {})}, timeout=60,
+            **{"limits": LIMITS, **options},
+        )  # fmt: skip
         self._clients.append(client)
         return client
 

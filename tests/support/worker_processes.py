@@ -16,9 +16,11 @@ from support.waiting import WAIT_SECONDS, eventually_sync
 
 SCRIPT = Path(__file__).with_name("fault_jobs.py")
 NOWHERE = "postgresql://none@127.0.0.1:1/none"
+SHORT_LEASE = {"lease_seconds": 4}
+"""For workers whose leases are to expire. Those of the workers that take over are longer."""
 QUICK = {
     "heartbeat_seconds": 0.2,
-    "lease_seconds": 1.5,
+    "lease_seconds": 20,
     "cancel_grace_seconds": 0.5,
     "rescue_grace_seconds": 0,
     "drain_seconds": 5,
@@ -154,7 +156,7 @@ class Fleet:
         with psycopg.connect(self.url, autocommit=True) as db:
             ask = "select count(*) from posthouse.workers where pid = any (%s) and stopped_at is null"
             eventually_sync(
-                lambda: db.execute(ask, (pids,)).fetchone() == (len(pids),), 60, "the start of workers"
+                lambda: db.execute(ask, (pids,)).fetchone() == (len(pids),), what="the start of workers"
             )
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ import posthouse
 from posthouse import testing
 from posthouse.errors import JobFailed
 from posthouse.storage.leases import Leases
+from posthouse.worker.runners.threads import ThreadCall
 from support.waiting import WAIT_SECONDS, eventually
 from support.workers import (
     attempt_outcomes,
@@ -67,7 +68,7 @@ async def test_a_job_may_have_a_timeout_of_its_own(app, db):
 async def test_a_thread_handler_is_interrupted_at_its_timeout(app, db):
     seen = []
 
-    @app.job(timeout="100ms", max_attempts=1)
+    @app.job(timeout="2s", max_attempts=1)  # within which its thread starts, on a busy machine too
     def slow():
         try:
             while True:
@@ -78,17 +79,27 @@ async def test_a_thread_handler_is_interrupted_at_its_timeout(app, db):
 
     handle = await slow.enqueue()
     assert await testing.drain(app) == {"dead_letter": 1}
-    assert seen == ["told"]
+    await eventually(lambda: seen == ["told"])
     assert attempt_outcomes(db, handle.id) == [(1, "timeout")]
+
+
+async def test_a_handler_that_is_stopped_before_its_thread_starts_does_not_run():
+    ran = []
+    call = ThreadCall(lambda: ran.append("ran"), asyncio.get_running_loop())
+    call.interrupt()
+    await asyncio.to_thread(call.run)
+    with pytest.raises(posthouse.Cancel):
+        await call.future
+    assert ran == []
 
 
 async def test_a_thread_that_cannot_be_interrupted_is_reported_after_the_grace_and_keeps_its_slot(app, db):
     stuck, ended = threading.Event(), []
 
-    @app.job(timeout="100ms", retry=posthouse.Retry(0))
+    @app.job(timeout="2s", retry=posthouse.Retry(0))  # which the second attempt does not reach
     def slow(job: posthouse.Job):
         if job.attempt == 1:
-            stuck.wait(30)  # in C: no exception reaches it
+            stuck.wait(WAIT_SECONDS)  # in C: no exception reaches it
             ended.append("first")
         else:
             ended.append("second")
@@ -112,10 +123,10 @@ async def test_the_attempt_after_a_timeout_is_not_harmed_by_the_end_of_the_grace
             await asyncio.sleep(3600)
         await go_on.wait()
 
-    handle = await slow.using(timeout="300ms", max_attempts=2).enqueue()
+    handle = await slow.using(timeout="3s", max_attempts=2).enqueue()
     async with running_worker(app, cancel_grace_seconds=0.1, keeper=False) as worker:
         await eventually(lambda: (1, "timeout") in attempt_outcomes(db, handle.id))
-        # Both timeouts are the job's own 300 ms, so the second one is lifted once it runs.
+        # Both timeouts are the job's own, so the second one is lifted once it runs.
         held = worker.executor.leased
         job = await eventually(lambda: next((j for j in held.values() if j.attempt == 2 and j.task), None))
         job.deadline = None
@@ -405,16 +416,20 @@ async def test_a_worker_that_lost_a_job_and_gets_it_again_runs_it_anew(app, db):
 
 
 async def test_a_renewed_lease_is_never_rescued(app, db):
-    """Invariant 9, with a lease much shorter than the job."""
+    """Invariant 9: the job runs for three leases, as the clock of the database tells."""
     go_on = asyncio.Event()
+    left = "select min(lease_expires_at) - posthouse.now() > interval '50 s' from posthouse.running"
 
     @app.job()
     async def work():
         await go_on.wait()
 
     handles = [await work.enqueue() for _ in range(5)]
-    async with running_worker(app, heartbeat_seconds=0.1, lease_seconds=0.5) as worker:
-        await eventually(lambda: worker.heartbeat.beats >= 20)
+    async with running_worker(app, heartbeat_seconds=0.1, lease_seconds=60), testing.clock(app) as clock:
+        await eventually(lambda: status_counts(db) == {"running": 5})
+        for _ in range(4):
+            await clock.advance("45s")
+            await eventually(lambda: db.execute(left).fetchone() == (True,), what="the renewal")
         go_on.set()
         await eventually(lambda: status_counts(db) == {"succeeded": 5})
     assert {job_row(db, handle.id)["crashes"] for handle in handles} == {0}
@@ -422,9 +437,13 @@ async def test_a_renewed_lease_is_never_rescued(app, db):
 
 @pytest.mark.parametrize("how", ["sleep", "spin"])
 async def test_a_handler_that_blocks_the_loop_keeps_its_lease_and_is_ended_by_its_timeout(app, db, how):
-    @app.job(timeout="1s", max_attempts=1)
+    leases = set()
+
+    @app.job(timeout="3s", max_attempts=1)
     async def block():
         deadline = time.monotonic() + WAIT_SECONDS
+        while len(leases) < 3:  # that of the claim, and two that were renewed meanwhile
+            leases.add(db.execute("select lease_expires_at from posthouse.running").fetchone())
         while time.monotonic() < deadline:
             if how == "sleep":
                 time.sleep(60)  # noqa: ASYNC251 - the very thing
@@ -434,9 +453,11 @@ async def test_a_handler_that_blocks_the_loop_keeps_its_lease_and_is_ended_by_it
         return "fine"
 
     handle = await block.enqueue()
-    async with running_worker(app, heartbeat_seconds=0.1, lease_seconds=0.4):
+    async with running_worker(app, heartbeat_seconds=0.1):
+        await eventually(lambda: leases)  # returns when the loop is free again
         await neighbour.enqueue()
-        await eventually(lambda: status_counts(db) == {"dead_letter": 1, "succeeded": 1}, seconds=30)
+        await eventually(lambda: status_counts(db) == {"dead_letter": 1, "succeeded": 1})
+    assert len(leases) == 3
     assert attempt_outcomes(db, handle.id) == [(1, "timeout")]
     assert job_row(db, handle.id)["crashes"] == 0, "the lease was renewed all the time"
     assert "blocked the event loop" in job_row(db, handle.id)["last_error"]

@@ -10,7 +10,7 @@ import pytest
 
 import posthouse
 from posthouse import testing
-from support.waiting import eventually
+from support.waiting import WAIT_SECONDS, eventually
 from support.workers import (
     attempt_outcomes,
     cancel,
@@ -215,6 +215,8 @@ async def test_a_handler_may_go_on_after_its_commit(app, db, ledger):
     async def pay(job: posthouse.Job):
         async with job.commit() as connection:
             await _write(connection, "paid")
+        job._attempt.lease_expires_at = time.monotonic()  # that of the claim ends: it is not renewed any more
+        beats = worker.heartbeat.beats
         try:
             await eventually(lambda: worker.heartbeat.beats >= beats + 5)
         except asyncio.CancelledError:
@@ -223,8 +225,7 @@ async def test_a_handler_may_go_on_after_its_commit(app, db, ledger):
         ended.append("of its own accord")
 
     handle = await pay.enqueue()
-    async with running_worker(app, heartbeat_seconds=0.05, lease_seconds=0.2) as worker:
-        beats = worker.heartbeat.beats
+    async with running_worker(app, heartbeat_seconds=0.05) as worker:
         await eventually(lambda: ended)
     assert ended == ["of its own accord"]
     assert job_status(db, handle.id) == "succeeded"
@@ -289,21 +290,24 @@ async def test_handlers_that_use_up_both_pools_do_not_hurt_the_leases(app, db, l
     async def pay(job: posthouse.Job, number: int):
         async with job.commit() as connection:
             await _write(connection, f"async {number:02}")
-            await asyncio.to_thread(release.wait, 30)
+            await asyncio.to_thread(release.wait, WAIT_SECONDS)
 
     @app.job()
     def pay_thread(job: posthouse.Job, number: int):
         with job.commit() as connection:
             connection.execute("insert into ledger values (%s)", (f"thread {number:02}",))
-            release.wait(30)
+            release.wait(WAIT_SECONDS)
 
     for number in range(22):
         await pay.enqueue(number=number)
         await pay_thread.enqueue(number=number)
-    async with running_worker(app, lease_seconds=0.5, heartbeat_seconds=0.1, concurrency=50) as worker:
+    async with running_worker(app, heartbeat_seconds=0.1, concurrency=50) as worker:
         await eventually(lambda: len(worker.executor.leased) == 44)
-        beats = worker.heartbeat.beats
-        await eventually(lambda: worker.heartbeat.beats >= beats + 10)  # two leases long
+        (last,) = db.execute("select max(lease_expires_at) from posthouse.running").fetchone()
+        renewed = "select min(lease_expires_at) > %s from posthouse.running"
+        await eventually(
+            lambda: db.execute(renewed, (last,)).fetchone() == (True,), what="the renewal of all"
+        )
         release.set()
         await eventually(lambda: status_counts(db) == {"succeeded": 44})
     assert len(ledger()) == 44

@@ -90,7 +90,7 @@ def cloud(bucket, set_env):
             SPEECHKIT_URL=running.url,
             SPEECHKIT_OPERATIONS_URL=running.url,
             SPEECHKIT_KEY=KEY,
-            SPEECHKIT_TIMEOUT_SECONDS=2,
+            SPEECHKIT_TIMEOUT_SECONDS=5,
         )
         yield running
 

@@ -91,7 +91,7 @@ class FakeSpeechKit:
             return None
         trouble = troubles[0] if troubles[0] == "always 500" else troubles.popleft()
         if trouble == "slow":
-            self.released.wait(5)
+            self.released.wait(60)
         return {
             "429": (429, {"code": 8, "message": "too many requests"}),
             "429 for 40 s": (429, {"code": 8, "message": "too many requests"}, {"Retry-After": "40"}),

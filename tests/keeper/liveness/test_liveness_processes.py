@@ -11,6 +11,7 @@ import posthouse
 from posthouse import insights
 from posthouse.storage.connections import connect_async
 from support.waiting import WAIT_SECONDS, eventually
+from support.worker_processes import SHORT_LEASE
 
 
 async def seen(settings):
@@ -67,7 +68,7 @@ async def test_a_worker_that_is_told_to_stop_while_it_starts_is_not_seen_as_runn
 
 async def test_a_stopped_worker_goes_offline_and_is_back_when_it_goes_on(fleet, keeper, settings, changes):
     """Its session lives on, so that the lock says nothing: it is found by its silence."""
-    worker = fleet.start(keeper=False)
+    worker = fleet.start(keeper=False, **SHORT_LEASE)
     worker.pause()
     assert await until(keeper, "went_offline") == 1
     assert (await seen(settings))[worker.pid] == ("offline", True)
@@ -79,7 +80,7 @@ async def test_a_stopped_worker_goes_offline_and_is_back_when_it_goes_on(fleet, 
 
 
 async def test_a_worker_that_was_lost_and_then_ends_well_has_ended_well(fleet, keeper, settings, changes):
-    worker = fleet.start(keeper=False)
+    worker = fleet.start(keeper=False, **SHORT_LEASE)
     worker.pause()
     await until(keeper, "went_offline")
     worker.terminate()
@@ -94,15 +95,15 @@ async def test_a_keeper_that_was_suspended_does_not_declare_suspended_workers_de
     fleet, client, settings, db
 ):
     """All processes of a machine are stopped for longer than every lease, and go on in any order."""
-    keeping = fleet.start(rescue_grace_seconds=3, lease_seconds=1.5)
-    working = fleet.start(keeper=False, rescue_grace_seconds=3, lease_seconds=1.5)
+    keeping = fleet.start(rescue_grace_seconds=6, **SHORT_LEASE)
+    working = fleet.start(keeper=False, rescue_grace_seconds=6, **SHORT_LEASE)
     beat = "select heartbeat_at from posthouse.workers where pid = %s"
     began = db.execute(beat, (keeping.pid,)).fetchone()
     # It must have looked for longer than its grace before, or its start alone would explain its patience.
-    await eventually(lambda: (db.execute(beat, (keeping.pid,)).fetchone()[0] - began[0]).total_seconds() > 4)
+    await eventually(lambda: (db.execute(beat, (keeping.pid,)).fetchone()[0] - began[0]).total_seconds() > 7)
     for worker in (keeping, working):
         worker.pause()
-    age = "select min(posthouse.now() - heartbeat_at) > interval '5 s' from posthouse.workers"
+    age = "select min(posthouse.now() - heartbeat_at) > interval '7 s' from posthouse.workers"
     await eventually(lambda: db.execute(age).fetchone()[0])
     keeping.resume()
     later = db.execute(beat, (keeping.pid,)).fetchone()
@@ -123,7 +124,7 @@ async def test_jobs_of_a_worker_that_is_gone_are_taken_back_at_once_by_a_running
     fleet, client, db, tmp_path, how
 ):
     fleet.start()
-    worker = fleet.start(keeper=False)
+    worker = fleet.start(keeper=False, **SHORT_LEASE)
     started, until_ = str(tmp_path / "started"), str(tmp_path / "until")
     handles = [client.enqueue("hold", {"started": started, "until": until_}) for _ in range(4)]
     held = (

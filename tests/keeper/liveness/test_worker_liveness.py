@@ -5,10 +5,11 @@ import json
 
 import pytest
 
-from posthouse import insights, testing
+from posthouse import insights
 from posthouse.keeper.keeper import Keeper
 from posthouse.storage.connections import connect_async
 from support.engine import Engine, run_concurrently
+from support.frozen_clock import FrozenClock
 
 NONE_CHANGED = {"went_offline": 0, "came_back": 0}
 LONG = 600
@@ -31,62 +32,62 @@ async def keeper_with_grace(settings):
     await keeper.stop()
 
 
-async def test_a_keeper_that_has_just_started_declares_no_worker_silent(app, engine, keeper_with_grace):
+async def test_a_keeper_that_has_just_started_declares_no_worker_silent(db, engine, keeper_with_grace):
     """They may have been asleep with it: they get the time to beat."""
+    clock = FrozenClock(db)
     engine.register(offline_after=1)
     engine.enqueue()
     job = engine.claim_one(lease=60)
-    async with testing.clock(app) as clock:
-        await clock.advance(LONG)
-        assert await keeper_with_grace.worker_monitor.run_once() == NONE_CHANGED
-        assert await keeper_with_grace.rescuer.run_once() == {"rescued": 0}
-        await clock.advance(9)
-        assert await keeper_with_grace.worker_monitor.run_once() == NONE_CHANGED
-        await clock.advance(2)
-        assert await keeper_with_grace.worker_monitor.run_once() == {"went_offline": 1, "came_back": 0}
-        assert await keeper_with_grace.rescuer.run_once() == {"rescued": 1}
+    clock.advance(LONG)
+    assert await keeper_with_grace.worker_monitor.run_once() == NONE_CHANGED
+    assert await keeper_with_grace.rescuer.run_once() == {"rescued": 0}
+    clock.advance(9)
+    assert await keeper_with_grace.worker_monitor.run_once() == NONE_CHANGED
+    clock.advance(2)
+    assert await keeper_with_grace.worker_monitor.run_once() == {"went_offline": 1, "came_back": 0}
+    assert await keeper_with_grace.rescuer.run_once() == {"rescued": 1}
     assert engine.status(job.id) == "queued"
 
 
-async def test_a_keeper_that_stood_still_begins_anew(app, engine, keeper_with_grace):
+async def test_a_keeper_that_stood_still_begins_anew(db, engine, keeper_with_grace):
+    clock = FrozenClock(db)
     engine.register(offline_after=1)
-    async with testing.clock(app) as clock:
-        for _ in range(3):
-            engine.heartbeat()
-            assert await keeper_with_grace.worker_monitor.run_once() == NONE_CHANGED
-            await clock.advance(8)
-        await clock.advance(LONG)  # no check and no heartbeat
-        assert await keeper_with_grace.worker_monitor.run_once() == NONE_CHANGED
+    for _ in range(3):
         engine.heartbeat()
-        await clock.advance(9)
         assert await keeper_with_grace.worker_monitor.run_once() == NONE_CHANGED
+        clock.advance(8)
+    clock.advance(LONG)  # no check and no heartbeat
+    assert await keeper_with_grace.worker_monitor.run_once() == NONE_CHANGED
+    engine.heartbeat()
+    clock.advance(9)
+    assert await keeper_with_grace.worker_monitor.run_once() == NONE_CHANGED
 
 
-async def test_leases_that_ran_out_while_all_stood_still_can_be_renewed(app, engine, keeper_with_grace):
+async def test_leases_that_ran_out_while_all_stood_still_can_be_renewed(db, engine, keeper_with_grace):
+    clock = FrozenClock(db)
     engine.register(offline_after=1)
     engine.enqueue()
     job = engine.claim_one(lease=60)
-    async with testing.clock(app) as clock:
-        await keeper_with_grace.worker_monitor.run_once()
-        await clock.advance(11)
-        await keeper_with_grace.worker_monitor.run_once()
-        await clock.advance(LONG)
-        assert await keeper_with_grace.rescuer.run_once() == {"rescued": 0}
-        assert engine.heartbeat(job) == {}
-        await clock.advance(11)
-        assert await keeper_with_grace.rescuer.run_once() == {"rescued": 0}
-        assert engine.succeed(job) == []
+    await keeper_with_grace.worker_monitor.run_once()
+    clock.advance(11)
+    await keeper_with_grace.worker_monitor.run_once()
+    clock.advance(LONG)
+    assert await keeper_with_grace.rescuer.run_once() == {"rescued": 0}
+    assert engine.heartbeat(job) == {}
+    clock.advance(11)
+    assert await keeper_with_grace.rescuer.run_once() == {"rescued": 0}
+    assert engine.succeed(job) == []
 
 
-async def test_who_never_beat_is_found_by_when_it_started(app, engine, db, keeper_with_grace):
+async def test_who_never_beat_is_found_by_when_it_started(engine, db, keeper_with_grace):
+    clock = FrozenClock(db)
     engine.register(offline_after=1)
     db.execute("update posthouse.workers set heartbeat_at = null")
-    async with testing.clock(app) as clock:
-        assert await keeper_with_grace.worker_monitor.run_once() == NONE_CHANGED
-        await clock.advance(9)
-        assert await keeper_with_grace.worker_monitor.run_once() == NONE_CHANGED
-        await clock.advance(2)
-        assert (await keeper_with_grace.worker_monitor.run_once())["went_offline"] == 1
+    assert await keeper_with_grace.worker_monitor.run_once() == NONE_CHANGED
+    clock.advance(9)
+    assert await keeper_with_grace.worker_monitor.run_once() == NONE_CHANGED
+    clock.advance(2)
+    assert (await keeper_with_grace.worker_monitor.run_once())["went_offline"] == 1
 
 
 def test_beats_and_looks_at_once_never_leave_a_beating_worker_offline(engine):
@@ -115,16 +116,16 @@ def test_beats_and_looks_at_once_never_leave_a_beating_worker_offline(engine):
     assert recorded.count("back") == len(back) <= len(lost)
 
 
-async def test_several_keepers_tell_of_a_loss_and_a_return_once(app, engine, settings):
+async def test_several_keepers_tell_of_a_loss_and_a_return_once(db, engine, settings):
+    clock = FrozenClock(db)
     keepers = [Keeper(settings.database_url, settings) for _ in range(3)]
     worker = engine.register(offline_after=1)
-    async with testing.clock(app) as clock:
-        await clock.advance(LONG)
-        counts = [await keeper.worker_monitor.run_once() for keeper in keepers]
-        assert sum(count["went_offline"] for count in counts) == 1
-        engine.heartbeat(worker=worker)
-        counts = [await keeper.worker_monitor.run_once() for keeper in keepers]
-        assert sum(count["came_back"] for count in counts) == 1
+    clock.advance(LONG)
+    counts = [await keeper.worker_monitor.run_once() for keeper in keepers]
+    assert sum(count["went_offline"] for count in counts) == 1
+    engine.heartbeat(worker=worker)
+    counts = [await keeper.worker_monitor.run_once() for keeper in keepers]
+    assert sum(count["came_back"] for count in counts) == 1
     for keeper in keepers:
         await keeper.stop()
 

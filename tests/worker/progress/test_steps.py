@@ -91,7 +91,7 @@ def test_a_worker_killed_half_way_leaves_every_effect_made_once(database, db, tm
     ).fetchone()
     environment = {
         **os.environ, "POSTHOUSE_DATABASE_URL": database,
-        "POSTHOUSE_HEARTBEAT_SECONDS": "0.2", "POSTHOUSE_LEASE_SECONDS": "1.5",
+        "POSTHOUSE_HEARTBEAT_SECONDS": "0.2", "POSTHOUSE_LEASE_SECONDS": "20",
         "POSTHOUSE_RESCUE_GRACE_SECONDS": "0",
     }  # fmt: skip
     workers = []

@@ -21,13 +21,15 @@ from posthouse.keeper.keeper import Keeper
 from support import forkserver
 from support.isolated_worker import relay
 from support.remote import QUICK, SOURCE, RemoteServer
-from support.server import RunningServer
+from support.server import RunningServer, reserved_port
 from support.tcp_proxy import TcpProxy
 from support.waiting import eventually
 
 TESTS = Path(__file__).parents[2]
 PORT = 8765
-FAST = {**QUICK, "lease_seconds": 1.5, "process_slots": 1}
+FAST = {**QUICK, "lease_seconds": 4, "process_slots": 1}
+"""With leases that tests wait to end. The workers that take over have longer ones."""
+LONG_LEASE = {"lease_seconds": 60}
 
 
 class Fleet:
@@ -86,8 +88,7 @@ class Fleet:
         ask = "select count(*) from posthouse.workers where pid = %s and stopped_at is null"
         await eventually(
             lambda: self.remote_server.db.execute(ask, (process.pid,)).fetchone() == (1,),
-            30,
-            "the start of a worker",
+            what="the start of a worker",
         )
         return process
 
@@ -138,7 +139,7 @@ async def test_jobs_of_a_killed_worker_run_elsewhere_when_their_leases_have_run_
     first = await fleet.start()
     job_id, until = await holding(fleet, tmp_path)
     first.kill()
-    await fleet.start()
+    await fleet.start(**LONG_LEASE)
     until.touch()
     assert (await fleet.remote_server.ended(job_id))["status"] == "succeeded"
     assert outcomes(fleet, job_id) == ["lost", "succeeded"]
@@ -154,7 +155,7 @@ async def test_the_late_completion_of_a_stopped_worker_changes_nothing(fleet, tm
     job_id, until = await holding(fleet, tmp_path)
     first.send_signal(signal.SIGSTOP)
     await eventually(lambda: outcomes(fleet, job_id)[:1] == ["lost"], what="the rescue")
-    await fleet.start()
+    await fleet.start(**LONG_LEASE)
     until.touch()
     row = await fleet.remote_server.ended(job_id)
     first.send_signal(signal.SIGCONT)
@@ -165,7 +166,7 @@ async def test_the_late_completion_of_a_stopped_worker_changes_nothing(fleet, tm
 
 
 async def test_sigterm_finishes_what_runs_and_takes_nothing_new(fleet, tmp_path):
-    worker = await fleet.start(lease_seconds=60)
+    worker = await fleet.start(**LONG_LEASE)
     job_id, until = await holding(fleet, tmp_path)
     ports = {link.raddr.port for link in psutil.Process(worker.pid).net_connections("tcp") if link.raddr}
     assert ports == {fleet.proxy.port}
@@ -259,7 +260,7 @@ async def test_nothing_is_lost_or_done_twice_under_all_of_it_at_once(database, t
                     await asyncio.sleep(0.2)
                     fleet.proxy.accept_connections()
         for handle in handles:
-            row = await remote_server.ended(handle.id, 60)
+            row = await remote_server.ended(handle.id)
             assert row["status"] == "succeeded"
             recorded = outcomes(fleet, handle.id)
             assert recorded.count("succeeded") == 1
@@ -270,11 +271,15 @@ async def test_nothing_is_lost_or_done_twice_under_all_of_it_at_once(database, t
         assert remote_server.db.execute("select count(*) from posthouse.jobs").fetchone() == (100,)
 
 
-async def test_a_server_that_is_restarted_under_load_finds_its_workers_again(database, tmp_path):
+@pytest.fixture
+def port():
+    with reserved_port() as port:
+        yield port
+
+
+async def test_a_server_that_is_restarted_under_load_finds_its_workers_again(database, tmp_path, port):
     async with RemoteServer.over(database, tmp_path, **FAST) as remote_server:
         key = await remote_server.key()
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
         async with Fleet.of(remote_server, tmp_path) as fleet:
             fleet.key = key
             fleet.proxy.target = ("127.0.0.1", port)

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import socket
 from uuid import uuid4
 
+import pytest
+
 from support.remote import RemoteServer
-from support.server import RunningServer
+from support.server import RunningServer, reserved_port
 from support.waiting import eventually
 
 SHORT = {"lease_seconds": 0.5, "heartbeat_seconds": 0.1, "remote_grace_seconds": 600.0}
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
+@pytest.fixture
+def port():
+    with reserved_port() as port:
+        yield port
 
 
 def outcomes(remote_server, job_id):
     return [(attempt["outcome"], attempt["error_type"]) for attempt in remote_server.attempts(job_id)]
 
 
-async def test_a_job_outlives_three_outages_that_are_longer_than_its_lease(database, tmp_path):
-    port = free_port()
+async def test_a_job_outlives_three_outages_that_are_longer_than_its_lease(database, tmp_path, port):
     url = f"http://127.0.0.1:{port}"
     started, until = tmp_path / "started", tmp_path / "until"
     async with RemoteServer.over(database, tmp_path, **SHORT) as remote_server:

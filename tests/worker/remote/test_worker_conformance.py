@@ -189,7 +189,7 @@ async def test_a_running_job_is_canceled(worker_site, tmp_path):
     job_id = await worker_site.enqueue("wait", {"started": str(started), "until": str(tmp_path / "never")})
     await eventually(started.exists, what="the start")
     assert cancel(worker_site.db, job_id) in {"canceling", "running"}
-    row = await worker_site.ended(job_id, 10)
+    row = await worker_site.ended(job_id)
     assert row["status"] == "canceled"
 
 

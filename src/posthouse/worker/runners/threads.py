@@ -26,11 +26,15 @@ class ThreadCall:
         self.future.add_done_callback(_retrieve_exception)
 
     def interrupt(self) -> None:
-        """Raise Cancel in the thread at its next Python instruction, at most once."""
+        """Raise Cancel in the thread at its next Python instruction, at most once.
+
+        A call whose thread has not started yet does not run.
+        """
         with self._lock:
-            if self._ident is not None and not self._interrupted:
+            if not self._interrupted:
                 self._interrupted = True
-                _raise_in(self._ident, Cancel)
+                if self._ident is not None:
+                    _raise_in(self._ident, Cancel)
 
     def run(self) -> None:
         value, error = None, None
@@ -44,8 +48,11 @@ class ThreadCall:
             self._loop.call_soon_threadsafe(self._deliver, value, error)
 
     def _outcome(self) -> tuple[Any, BaseException | None]:
-        self._ident = threading.get_ident()
         try:
+            with self._lock:
+                if self._interrupted:
+                    return None, Cancel()
+                self._ident = threading.get_ident()
             return self._function(), None
         except BaseException as error:  # noqa: BLE001 - every exception is an outcome
             return None, error

@@ -32,7 +32,7 @@ async def running(token, count=2):
 
 async def test_a_timeout_ends_the_tree_and_the_job_is_tried_again(app, client, db, define, token):
     fields = {"max_attempts": 2, "retry": {"ladder": [0.01]}}
-    define("slow", python(ESCAPE, token), timeout=0.5, fields=fields)
+    define("slow", python(ESCAPE, token), timeout=2, fields=fields)  # within which it starts
     async with running_worker(app, commands=True):
         job = await client.enqueue("slow")
         await eventually(lambda: job_status(db, job.id) == "dead_letter", what="the end")
@@ -43,8 +43,8 @@ async def test_a_timeout_ends_the_tree_and_the_job_is_tried_again(app, client, d
 
 async def test_a_command_may_clean_up_at_its_timeout(app, client, db, define):
     script = "trap 'echo cleaned; exit 7' TERM; echo on; while :; do sleep 0.01; done"
-    define("slow", shell(script), timeout=0.5, fields={"max_attempts": 1})
-    async with running_worker(app, commands=True):
+    define("slow", shell(script), timeout=2, fields={"max_attempts": 1})
+    async with running_worker(app, commands=True, cancel_grace_seconds=60):
         job = await client.enqueue("slow")
         await eventually(lambda: job_status(db, job.id) == "dead_letter", what="the end")
     assert of_attempts(db, job.id, "outcome", "exit_code", "stdout_tail") == [("timeout", 7, "on\ncleaned\n")]
@@ -99,7 +99,7 @@ async def test_what_is_not_finished_in_time_is_given_back_without_an_attempt(app
 
 QUICK = {
     "POSTHOUSE_HEARTBEAT_SECONDS": "0.2",
-    "POSTHOUSE_LEASE_SECONDS": "2",
+    "POSTHOUSE_LEASE_SECONDS": "10",
     "POSTHOUSE_CANCEL_GRACE_SECONDS": "0.5",
     "POSTHOUSE_DRAIN_SECONDS": "0.2",
 }

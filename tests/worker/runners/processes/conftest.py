@@ -13,6 +13,7 @@ from posthouse.app import App
 from posthouse.settings import Settings
 from posthouse.worker.worker import Worker
 from support import forkserver
+from support.waiting import eventually_sync
 from support.workers import running_worker
 
 
@@ -52,8 +53,10 @@ def no_leftover_processes():
     forkserver.socket_path()  # what forks commands for tests stays
     before = {process.pid for process in psutil.Process().children(recursive=True)}
     yield
-    after = [process for process in psutil.Process().children(recursive=True) if process.pid not in before]
-    assert not after
+    eventually_sync(
+        lambda: {process.pid for process in psutil.Process().children(recursive=True)} <= before,
+        what="the end of all processes",
+    )
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import psutil
 import pytest
 
 from support.processes import alive, ended, errors
-from support.waiting import eventually
+from support.waiting import WAIT_SECONDS, eventually
 from support.workers import attempt_outcomes, cancel, job_row, job_status
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -22,6 +22,12 @@ def processes(process_worker):
     return process_worker.worker.processes
 
 
+@pytest.fixture
+def long_grace(processes, monkeypatch):
+    """Give handlers more time to clean up than a busy machine takes, before their process is killed."""
+    monkeypatch.setattr(processes, "_grace", WAIT_SECONDS)
+
+
 async def the_process(processes):
     """The process id of the only process, when there is one."""
     [pid] = await eventually(lambda: processes.pids)
@@ -36,19 +42,19 @@ async def test_a_timeout_ends_a_handler_that_never_returns_from_c_code(processes
     assert attempt_outcomes(db, handle.id) == [(1, "timeout"), (2, "succeeded")]
 
 
-async def test_a_handler_is_told_to_stop_before_it_is_ended(processes, db, marker_file):
+async def test_a_handler_is_told_to_stop_before_it_is_ended(long_grace, processes, db, marker_file):
     before = await the_process(processes)
-    handle = await jobs.linger.using(timeout="200ms").enqueue(marker_file=marker_file.folder)
+    handle = await jobs.linger.using(timeout="2s").enqueue(marker_file=marker_file.folder)
     assert await ended(db, handle) == ["dead_letter"]
+    await eventually(lambda: list(marker_file)[1:] == ["told, canceled=False"])
     assert await the_process(processes) == before, "it stopped in time: no need to end its process"
-    assert list(marker_file)[1:] == ["told, canceled=False"]
     assert attempt_outcomes(db, handle.id) == [(1, "timeout")]
 
 
-async def test_an_async_handler_is_canceled_at_its_timeout(process_worker, db, marker_file):
-    handle = await jobs.linger_async.using(timeout="200ms").enqueue(marker_file=marker_file.folder)
+async def test_an_async_handler_is_canceled_at_its_timeout(long_grace, process_worker, db, marker_file):
+    handle = await jobs.linger_async.using(timeout="2s").enqueue(marker_file=marker_file.folder)
     assert await ended(db, handle) == ["dead_letter"]
-    assert list(marker_file)[1:] == ["told"]
+    await eventually(lambda: list(marker_file)[1:] == ["told"])
     assert attempt_outcomes(db, handle.id) == [(1, "timeout")]
 
 
@@ -56,11 +62,11 @@ async def test_the_timeout_starts_with_the_handler_not_with_the_wait_for_a_proce
     process_worker, db, marker_file
 ):
     first = await jobs.report.enqueue(marker_file=marker_file.folder)
-    second = await jobs.double.using(timeout="500ms").enqueue(number=1)
+    second = await jobs.double.using(timeout="2s").enqueue(number=1)
     await eventually(lambda: job_status(db, first.id) == "running")
     heartbeat = process_worker.worker.heartbeat
     beats = heartbeat.beats
-    await eventually(lambda: heartbeat.beats > beats + 4)  # longer than the timeout
+    await eventually(lambda: heartbeat.beats > beats + 12)  # longer than the timeout
     marker_file.go()
     assert await second.wait("60s") == 2
     assert attempt_outcomes(db, second.id) == [(1, "succeeded")]
@@ -79,7 +85,7 @@ async def test_a_canceled_job_and_what_it_started_are_gone_when_it_is_reported(
 
 
 async def test_a_timeout_kills_the_whole_tree_even_in_sessions_of_its_own(process_worker, db, marker_file):
-    handle = await jobs.daemonise_and_hang.using(timeout="3s").enqueue(marker_file=marker_file.folder)
+    handle = await jobs.daemonise_and_hang.using(timeout="6s").enqueue(marker_file=marker_file.folder)
     pids = await eventually(marker_file.pids)
     assert all(alive(pid) for pid in pids)
     assert await ended(db, handle) == ["dead_letter"]
@@ -87,12 +93,12 @@ async def test_a_timeout_kills_the_whole_tree_even_in_sessions_of_its_own(proces
     assert attempt_outcomes(db, handle.id) == [(1, "timeout")]
 
 
-async def test_a_handler_sees_that_it_is_canceled(process_worker, db, marker_file):
+async def test_a_handler_sees_that_it_is_canceled(long_grace, process_worker, db, marker_file):
     handle = await jobs.linger.enqueue(marker_file=marker_file.folder)
     await eventually(marker_file.pids)
     cancel(db, handle.id)
     assert await ended(db, handle) == ["canceled"]
-    assert list(marker_file)[1:] == ["told, canceled=True"]
+    await eventually(lambda: list(marker_file)[1:] == ["told, canceled=True"])
 
 
 @pytest.mark.parametrize(
