@@ -14,9 +14,6 @@ import psycopg
 from posthouse.cli.run_server import ServerProcess
 from posthouse.identity import Role, issue_key
 
-LIMITS = httpx.Limits(keepalive_expiry=2.0)
-"""The server closes idle connections after 5 s. A client that does so as well may use one at that moment."""
-
 
 @contextmanager
 def reserved_port():
@@ -74,7 +71,7 @@ class RunningServer:
 
     def client(self, key=None, path=""):
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        client = httpx.AsyncClient(base_url=self.url + path, headers=headers, timeout=30, limits=LIMITS)
+        client = httpx.AsyncClient(base_url=self.url + path, headers=headers, timeout=30)
         self._clients.append(client)
         return client
 
@@ -133,9 +130,8 @@ class ServerThread:
     def client(self, key=None, *, headers=None, **options):
         known = {"Authorization": f"Bearer {key}"} if key else {}
         client = httpx.Client(
-            base_url=self.url + self.path, headers={**known, **(headers or {})}, timeout=60,
-            **{"limits": LIMITS, **options},
-        )  # fmt: skip
+            base_url=self.url + self.path, headers={**known, **(headers or {})}, timeout=60, **options
+        )
         self._clients.append(client)
         return client
 

@@ -38,6 +38,12 @@ TICK_SECONDS = 1.0
 CLOSE_SECONDS = 0.02
 """Seconds between checks for open connections when the server stops."""
 
+KEEP_ALIVE_SECONDS = 9
+"""Seconds for which an idle connection stays open.
+
+Longer than in clients, which often close theirs after 5 s (httpx): a server that closes first may do so
+while a request is on its way, and the client reports that it was disconnected.
+"""
 REQUEST_SECONDS = 3
 """Seconds for running requests after SIGTERM, of the five seconds that a server has to stop."""
 
@@ -240,6 +246,7 @@ def _uvicorn(
             access_log=False,
             lifespan="on",
             timeout_graceful_shutdown=REQUEST_SECONDS,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
             server_header=False,
             proxy_headers=bool(settings.trusted_proxies.strip()),
             forwarded_allow_ips=settings.trusted_proxies,
