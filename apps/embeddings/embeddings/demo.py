@@ -16,8 +16,8 @@ from uuid import uuid4
 
 from psycopg import AsyncConnection
 
+from embeddings.batch_embedder import AT_ONCE
 from embeddings.db import Db, fetch_one, sql
-from embeddings.handlers import BATCH
 from embeddings.providers import configured_model, embed
 from embeddings.sample_rules import SampleRules
 from embeddings.store import near_rule
@@ -78,7 +78,7 @@ async def demo(stage: Stage) -> dict[str, Any]:
         written = 0.0
         for number, share in enumerate(turns(size)):
             sample = max(6, share // SAMPLE)
-            await _call_model(book.rules(sample), BATCH, batched)
+            await _call_model(book.rules(sample), AT_ONCE, batched)
             await _call_model(book.rules(sample), 1, alone)
             await _embed(stage, db, _one_by_one(book.rules(sample)), f"{run} singly {number}", singly)
             originals, copies = _split(book.rules(share, COPIES))
