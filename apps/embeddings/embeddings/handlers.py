@@ -21,7 +21,12 @@ from embeddings.store import Found, Request, Text
 
 app = posthouse.App(schema=Path(__file__).with_name("schema.sql"), routes="embeddings.routes")
 
-BATCH = 50
+BATCH = 150
+"""Jobs per batch, whose texts are embedded in calls of batch_embedder.TEXTS_PER_CALL.
+
+The transactions and statements of a batch cost CPU time that the local model needs: per text, batches of 50
+take 0.18 ms in Postgres and batches of 150 take 0.13 ms.
+"""
 RETRY = posthouse.Retry.exponential("60s", cap="5m", jitter=0)
 """One minute after the first attempt, two after the second, at most five."""
 TIMEOUT = "5m"
@@ -47,7 +52,7 @@ class EmbedPayload:
     "embeddings.embed",
     queue="embeddings",
     batch=BATCH,
-    batches=3,  # while one computes, the others read and write
+    batches=2,  # while one computes, the other reads and writes; with three, an urgent job waits longer
     takes=EmbedPayload,
     retry=RETRY,
     max_attempts=3,

@@ -375,9 +375,9 @@ async def test_rules_that_say_nothing_are_refused(running_app):
 
 
 async def test_a_worker_killed_in_the_middle_leaves_nothing_undone_and_nothing_doubled(running_app, write):
-    after = random.SystemRandom().randrange(100)
+    after = random.SystemRandom().randrange(300)
     print(f"killed after {after} jobs")  # noqa: T201 - pytest shows it if it fails
-    write(250, copies=0.4)
+    write(750, copies=0.4)  # five batches
     worker = await running_app.worker()
     ended = "select count(*) as jobs from posthouse.jobs where status = 'succeeded'"
     running = "select from posthouse.jobs where status = 'running'"
@@ -387,13 +387,13 @@ async def test_a_worker_killed_in_the_middle_leaves_nothing_undone_and_nothing_d
     running_app.kill(worker)
     await running_app.worker()
     await running_app.until_ended()
-    assert running_app.statuses() == {("embeddings.embed", "succeeded"): 250}
+    assert running_app.statuses() == {("embeddings.embed", "succeeded"): 750}
     (found,) = running_app.rows("""select count(*) as rules, count(distinct text_hash) as texts,
         bool_and(embedded_hash = text_hash) as embedded, (select count(*) from embeddings.vectors) as vectors
         from embeddings.embedded_rules""")
-    assert found == {"rules": 250, "texts": 150, "embedded": True, "vectors": 150}
+    assert found == {"rules": 750, "texts": 450, "embedded": True, "vectors": 450}
     (health,) = running_app.rows("select sum(count)::integer as jobs from embeddings.queue_health")
-    assert health["jobs"] == 250
+    assert health["jobs"] == 750
 
 
 async def test_a_schema_without_pgvector_says_what_is_missing(running_app):
