@@ -111,6 +111,16 @@ async def test_the_doctor_settings_retention_and_alerts(open_page, console):
         await expect(page.get_by_role("row").filter(has_text="unlucky").first).to_be_visible()
 
 
+async def test_a_pause_in_typing_takes_nothing_from_a_search_field(open_page):
+    async with open_page("operator/settings") as page:
+        box = page.get_by_placeholder("Search settings")
+        await box.press_sequentially("lease ")
+        await expect(page).to_have_url(re.compile("q=lease"))
+        await box.press_sequentially("seconds")
+        await expect(page).to_have_url(re.compile("q=lease.seconds"))
+        await expect(box).to_have_value("lease seconds")
+
+
 async def test_a_tenant_admin_sees_only_its_own_keys_and_audit_entries_and_a_viewer_neither(
     open_page, console
 ):

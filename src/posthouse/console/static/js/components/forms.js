@@ -1,5 +1,5 @@
 // Form fields with label, hint and error, and a search field that is part of the URL.
-import { cls, html, useEffect, useId, useRef, useState } from "../preact.js"
+import { cls, html, useEffect, useId, useLayoutEffect, useRef, useState } from "../preact.js"
 import { setQuery } from "../router.js"
 import { meaningOf } from "./display.js"
 
@@ -35,21 +35,37 @@ export const CheckField = ({ label, hint, value, onChange }) => {
   return html`<div class="field check"><input id=${id} type="checkbox" checked=${Boolean(value)} onChange=${(event) => onChange(event.target.checked)} /><label for=${id}>${label}</label>${hint && html`<small>${hint}</small>`}</div>`
 }
 
+/**
+ * [text, setText, sent]: the text of a field whose `value` is in the URL. The field puts what it writes there into
+ * `sent.current`, so that this change does not undo what was typed since.
+ */
+export function useFieldText(value) {
+  const [text, setText] = useState(value)
+  const sent = useRef(value)
+  useLayoutEffect(() => {
+    if (value !== sent.current) setText(value)
+    sent.current = value
+  }, [value])
+  return [text, setText, sent]
+}
+
 // Search field whose text is put into the URL after a pause in typing.
 
 const DEBOUNCE_MS = 250
 
 /** `name` is the query parameter; `filter` makes "/" focus this field. */
 export function QueryField({ name, label, value = "", options = [], filter }) {
-  const [text, setText] = useState(value)
+  const [text, setText, sent] = useFieldText(value)
   const id = useId()
   const timer = useRef(0)
-  useEffect(() => setText(value), [value])
   useEffect(() => () => clearTimeout(timer.current), [])
   const write = (next) => {
     setText(next)
     clearTimeout(timer.current)
-    timer.current = setTimeout(() => setQuery({ [name]: next.trim() || null }, { replace: true }), DEBOUNCE_MS)
+    timer.current = setTimeout(() => {
+      sent.current = next.trim()
+      setQuery({ [name]: sent.current || null }, { replace: true })
+    }, DEBOUNCE_MS)
   }
   return html`
     <label class="query"><span class="hidden">${label}</span>

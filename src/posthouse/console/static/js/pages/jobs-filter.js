@@ -1,6 +1,7 @@
 // Filter of the job list: a field that completes names and values, and status filters with counts.
 import { api, useApi } from "../api.js"
 import { Button } from "../components/display.js"
+import { useFieldText } from "../components/forms.js"
 import { Icon } from "../components/icons.js"
 import { fieldValues, removeField, setField } from "../filter-query.js"
 import { formatCompact, humanize, plural } from "../format.js"
@@ -11,14 +12,13 @@ const TYPED_FOR = 80
 
 /** `q` is the current query; `apply(line)` runs another one; `error` is the error of `q`. */
 export function FilterBox({ q, apply, error }) {
-  const [text, setText] = useState(q)
+  const [text, setText, sent] = useFieldText(q)
   const [offered, ask, close] = useSuggestions()
   const [chosen, choose] = useState(null)
   const input = useRef(null)
   const highlight = useRef(null)
   const caret = useRef(null)
   const id = useId()
-  useEffect(() => setText(q), [q])
   useLayoutEffect(() => {
     if (caret.current !== null) input.current.setSelectionRange(caret.current, caret.current)
     caret.current = null
@@ -27,7 +27,9 @@ export function FilterBox({ q, apply, error }) {
   const follow = () => { highlight.current.scrollLeft = input.current.scrollLeft }
   const send = (line) => {
     close()
-    apply(line.trim())
+    sent.current = line.trim()
+    setText(sent.current)
+    apply(sent.current)
   }
   const write = (line, at) => {
     setText(line)
@@ -72,7 +74,7 @@ export function FilterBox({ q, apply, error }) {
         placeholder="status:failed kind:ocr created:<2h" autocomplete="off" autocapitalize="off" spellcheck=${false} enterkeyhint="search" value=${text}
         onInput=${(event) => write(event.target.value, event.target.selectionStart)} onKeyDown=${keys} onBlur=${close} onScroll=${follow} onKeyUp=${follow} onPointerUp=${follow} onFocus=${() => text || ask("", 0)} onClick=${() => text || ask("", 0)} />
       <div ref=${highlight} class="filter-highlight code" aria-hidden="true">${coloured(text)}</div>
-      ${text ? html`<${Button} plain small icon="close" label="Clear filter" onClick=${() => { setText(""); send(""); input.current.focus() }} />` : html`<kbd aria-hidden="true">/</kbd>`}
+      ${text ? html`<${Button} plain small icon="close" label="Clear filter" onClick=${() => { send(""); input.current.focus() }} />` : html`<kbd aria-hidden="true">/</kbd>`}
       <ul id=${`${id}-list`} class="suggestions" role="listbox" aria-label="Suggestions" hidden=${!items.length}>
         ${items.map((item, index) => html`
           <${Offer} key=${item.insert} id=${`${id}-${index}`} item=${item} active=${index === active} take=${() => take(item)} />`)}
