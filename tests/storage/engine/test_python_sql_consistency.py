@@ -56,8 +56,9 @@ def test_ids_made_by_the_database_are_uuids_of_version_7_in_order_of_time(look):
     ids = [row[0] for row in look("select posthouse.new_id() from generate_series(1, 5000)")]
     assert len(set(ids)) == 5000
     assert {job_id.version for job_id in ids} == {7}
-    stamps = [job_id.int >> 80 for job_id in ids]
+    stamps = [job_id.int >> 64 for job_id in ids]  # with the fraction of the millisecond
     assert stamps == sorted(stamps)
+    assert len(set(stamps)) > len({stamp >> 16 for stamp in stamps})
 
 
 def test_ids_made_by_many_sessions_at_once_are_unique(server):
