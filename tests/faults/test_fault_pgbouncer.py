@@ -233,14 +233,16 @@ async def test_hundreds_of_statements_meet_no_prepared_statement_of_another_sess
     assert {count for (count,) in db.execute("select attempt_count from posthouse.jobs").fetchall()} == {1}
 
 
-async def test_jobs_of_a_killed_process_come_back_when_their_lease_is_over(app, db, settings, fleet, files):
+async def test_jobs_of_a_killed_process_come_back_when_their_lease_is_over(
+    app, db, settings, worker_processes, files
+):
     hold = {"started": files.started, "until": files.until}
     handles = [await app.client.enqueue("hold", hold, max_attempts=5) for _ in range(3)]
-    doomed = fleet.start(url=settings.database_url, **SHORT_LEASE)
+    doomed = worker_processes.start(url=settings.database_url, **SHORT_LEASE)
     await eventually(lambda: len(files.starts()) == 3, what="the start of the jobs")
     doomed.kill()
     files.go_on()
-    fleet.start(url=settings.database_url)
+    worker_processes.start(url=settings.database_url)
     for handle in handles:
         assert await handle.wait("30s") == "released"
         assert attempt_outcomes(db, handle.id) == [(1, "lost"), (2, "succeeded")]
@@ -265,18 +267,18 @@ async def test_with_a_direct_url_workers_are_woken_and_watched_again(app, db, da
 
 
 async def test_with_a_direct_url_the_jobs_of_a_killed_process_come_back_before_their_lease_ends(
-    app, settings, database, fleet, files
+    app, settings, database, worker_processes, files
 ):
     patient = {"url": settings.database_url, "direct_url": database, "lease_seconds": 3600}
     hold = {"started": files.started, "until": files.until}
     handle = await app.client.enqueue("hold", hold, max_attempts=5)
-    doomed = fleet.start(**patient)
+    doomed = worker_processes.start(**patient)
     await eventually(files.starts, what="the start of the job")
     with psycopg.connect(database, autocommit=True) as db:
         await eventually(lambda: LIVENESS in {kind for kind, _ in _session_locks(db)})
         doomed.kill()
         files.go_on()
-        fleet.start(**patient)
+        worker_processes.start(**patient)
         assert await handle.wait("30s") == "released"
         assert attempt_outcomes(db, handle.id) == [(1, "lost"), (2, "succeeded")]
 

@@ -137,9 +137,9 @@ def settings(postgres):
 
 
 async def test_acknowledged_jobs_run_exactly_once_while_postgres_keeps_crashing(
-    postgres, settings, fleet, effects_table
+    postgres, settings, worker_processes, effects_table
 ):
-    workers = fleet.start(2, rescue_grace_seconds=5)
+    workers = worker_processes.start(2, rescue_grace_seconds=5)
     async with posthouse.Client(settings=settings) as client, Enqueuing(client) as enqueued:
         for number in range(ROUNDS):
             await enqueued.more(JOBS_A_ROUND)

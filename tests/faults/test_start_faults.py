@@ -90,10 +90,10 @@ async def test_a_definition_that_the_database_refuses_ends_the_start(database, d
     assert not retries(caplog)
 
 
-def test_sigterm_ends_a_worker_that_waits_for_the_database(fleet, proxy):
+def test_sigterm_ends_a_worker_that_waits_for_the_database(worker_processes, proxy):
     proxy.refuse_connections()
     accepted = proxy.accepted
-    worker = fleet.start(url=proxy.url, ready=False)
+    worker = worker_processes.start(url=proxy.url, ready=False)
     deadline = time.monotonic() + 60
     while proxy.accepted == accepted and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -101,8 +101,8 @@ def test_sigterm_ends_a_worker_that_waits_for_the_database(fleet, proxy):
     assert worker.wait(30) == 0
 
 
-def test_sigterm_ends_a_worker_whose_handler_blocks_the_event_loop(fleet, client, files):
-    worker = fleet.start(drain_seconds=0)
+def test_sigterm_ends_a_worker_whose_handler_blocks_the_event_loop(worker_processes, client, files):
+    worker = worker_processes.start(drain_seconds=0)
     client.enqueue("block_for_ever", {"started": files.started})
     deadline = time.monotonic() + 60
     while not files.starts() and time.monotonic() < deadline:

@@ -17,9 +17,11 @@ def _hold(client, files):
     return client.enqueue("watched_hold", payload)
 
 
-async def test_a_claim_whose_reply_is_lost_still_runs_and_only_once(fleet, proxy, client, db, files):
+async def test_a_claim_whose_reply_is_lost_still_runs_and_only_once(
+    worker_processes, proxy, client, db, files
+):
     """The worker asks again with the same token, and hears what it had been given."""
-    worker = fleet.start(url=proxy.url, lease_seconds=60, heartbeat_seconds=5, keeper=False)
+    worker = worker_processes.start(url=proxy.url, lease_seconds=60, heartbeat_seconds=5, keeper=False)
     assert client.wait(client.enqueue("quick", {"number": 1}).id, "20s") == 1
     proxy.drop_next_reply_containing(b"lost-claim")
     handle = client.enqueue("hold", {"started": files.started, "until": files.until}, subject="lost-claim")
@@ -30,8 +32,8 @@ async def test_a_claim_whose_reply_is_lost_still_runs_and_only_once(fleet, proxy
     assert attempt_outcomes(db, handle.id) == [(1, "succeeded")]
 
 
-async def test_a_completion_whose_reply_is_lost_completes_once(fleet, proxy, client, db):
-    fleet.start(url=proxy.url, lease_seconds=60, heartbeat_seconds=5, keeper=False)
+async def test_a_completion_whose_reply_is_lost_completes_once(worker_processes, proxy, client, db):
+    worker_processes.start(url=proxy.url, lease_seconds=60, heartbeat_seconds=5, keeper=False)
     assert client.wait(client.enqueue("quick", {"number": 1}).id, "20s") == 1
     proxy.drop_reply_to(b"424242")
     handle = client.enqueue("quick", {"number": 424242})
@@ -41,9 +43,9 @@ async def test_a_completion_whose_reply_is_lost_completes_once(fleet, proxy, cli
     assert attempt_outcomes(db, handle.id) == [(1, "succeeded")]
 
 
-async def test_a_commit_whose_reply_is_lost_has_its_effect_once(fleet, proxy, client, db, effects):
+async def test_a_commit_whose_reply_is_lost_has_its_effect_once(worker_processes, proxy, client, db, effects):
     """The handler fails, for all it knows; the report of that failure finds the job completed."""
-    fleet.start(url=proxy.url, lease_seconds=60, heartbeat_seconds=5)
+    worker_processes.start(url=proxy.url, lease_seconds=60, heartbeat_seconds=5)
     assert client.wait(client.enqueue("quick", {"number": 1}).id, "20s") == 1
     proxy.drop_reply_to(b"COMMIT")
     handle = client.enqueue("pay", {})
@@ -54,8 +56,8 @@ async def test_a_commit_whose_reply_is_lost_has_its_effect_once(fleet, proxy, cl
     assert effects() == {handle.id: 1}
 
 
-async def test_a_failure_whose_reply_is_lost_counts_once(fleet, proxy, client, db):
-    fleet.start(url=proxy.url, lease_seconds=60, heartbeat_seconds=5)
+async def test_a_failure_whose_reply_is_lost_counts_once(worker_processes, proxy, client, db):
+    worker_processes.start(url=proxy.url, lease_seconds=60, heartbeat_seconds=5)
     assert client.wait(client.enqueue("quick", {"number": 1}).id, "20s") == 1
     proxy.drop_reply_to(b"at first it does not work")
     handle = client.enqueue("errand", {"fate": "retry", "seconds": 0})
@@ -64,8 +66,10 @@ async def test_a_failure_whose_reply_is_lost_counts_once(fleet, proxy, client, d
     assert attempt_outcomes(db, handle.id) == [(1, "failed"), (2, "succeeded")]
 
 
-async def test_follow_ups_of_a_completion_whose_reply_is_lost_are_stored_once(fleet, proxy, client, db):
-    fleet.start(url=proxy.url, lease_seconds=60, heartbeat_seconds=5)
+async def test_follow_ups_of_a_completion_whose_reply_is_lost_are_stored_once(
+    worker_processes, proxy, client, db
+):
+    worker_processes.start(url=proxy.url, lease_seconds=60, heartbeat_seconds=5)
     assert client.wait(client.enqueue("quick", {"number": 1}).id, "20s") == 1
     proxy.drop_reply_to(b"posthouse.succeed_with")
     handle = client.enqueue("errand", {"fate": "follow", "seconds": 0})
@@ -77,9 +81,9 @@ async def test_follow_ups_of_a_completion_whose_reply_is_lost_are_stored_once(fl
 
 
 async def test_a_worker_whose_connections_are_cut_all_the_time_gets_everything_done_once(
-    fleet, proxy, client, db, effects
+    worker_processes, proxy, client, db, effects
 ):
-    fleet.start(2, url=proxy.url, concurrency=10, lease_seconds=20)
+    worker_processes.start(2, url=proxy.url, concurrency=10, lease_seconds=20)
     handles = client.enqueue_many(
         posthouse.Request(kind="pay", payload={"seconds": 0.02}, max_attempts=50) for _ in range(100)
     )
@@ -93,10 +97,10 @@ async def test_a_worker_whose_connections_are_cut_all_the_time_gets_everything_d
 
 
 async def test_a_worker_cut_off_stops_its_work_before_the_lease_is_given_away(
-    fleet, proxy, client, db, files
+    worker_processes, proxy, client, db, files
 ):
     """Nothing goes through and no error is raised, as in a network that drops packets."""
-    cut_off = fleet.start(url=proxy.url, keeper=False, lease_seconds=10)
+    cut_off = worker_processes.start(url=proxy.url, keeper=False, lease_seconds=10)
     handle = _hold(client, files)
     await eventually(files.starts)
     proxy.pause()
@@ -104,7 +108,7 @@ async def test_a_worker_cut_off_stops_its_work_before_the_lease_is_given_away(
     # Without a keeper the row is still there, whenever this looks.
     (expires_at,) = db.execute("select lease_expires_at from posthouse.running").fetchone()
     assert files.ended_at() < expires_at.timestamp()
-    other = fleet.start()
+    other = worker_processes.start()
     await eventually(lambda: files.starts() == [cut_off.pid, other.pid])
     proxy.resume()
     files.go_on()
@@ -112,8 +116,8 @@ async def test_a_worker_cut_off_stops_its_work_before_the_lease_is_given_away(
     assert attempt_outcomes(db, handle.id) == [(1, "lost"), (2, "succeeded")]
 
 
-async def test_a_worker_cut_off_and_let_in_again_goes_on_working(fleet, proxy, client, db, files):
-    worker = fleet.start(url=proxy.url, lease_seconds=3)
+async def test_a_worker_cut_off_and_let_in_again_goes_on_working(worker_processes, proxy, client, db, files):
+    worker = worker_processes.start(url=proxy.url, lease_seconds=3)
     assert client.wait(client.enqueue("quick", {"number": 1}).id, "20s") == 1
     proxy.refuse_connections()
     waiting = client.enqueue("quick", {"number": 2})
@@ -128,9 +132,9 @@ async def test_a_worker_cut_off_and_let_in_again_goes_on_working(fleet, proxy, c
     assert job_row(db, waiting.id)["crashes"] == 0
 
 
-async def test_a_blip_shorter_than_the_lease_costs_no_job(fleet, proxy, client, db, files):
-    fleet.start(url=proxy.url, lease_seconds=20, heartbeat_seconds=1)
-    fleet.start(lease_seconds=20, heartbeat_seconds=1)
+async def test_a_blip_shorter_than_the_lease_costs_no_job(worker_processes, proxy, client, db, files):
+    worker_processes.start(url=proxy.url, lease_seconds=20, heartbeat_seconds=1)
+    worker_processes.start(lease_seconds=20, heartbeat_seconds=1)
     handles = [_hold(client, files) for _ in range(6)]
     await eventually(lambda: len(files.starts()) == 6)
     proxy.pause()
@@ -150,15 +154,15 @@ async def test_a_blip_shorter_than_the_lease_costs_no_job(fleet, proxy, client, 
 
 
 async def test_a_worker_that_cannot_come_back_stops_its_work_before_the_job_is_given_away(
-    fleet, proxy, client, db, files
+    worker_processes, proxy, client, db, files
 ):
     """Its connections are closed and new ones refused: by a firewall, a full connection limit, a proxy."""
-    cut_off = fleet.start(url=proxy.url, keeper=False, lease_seconds=60, heartbeat_seconds=1)
+    cut_off = worker_processes.start(url=proxy.url, keeper=False, lease_seconds=60, heartbeat_seconds=1)
     handle = _hold(client, files)
     await eventually(files.starts)
     proxy.refuse_connections()
     # Not because the job was rescued: no keeper runs yet.
     await eventually(lambda: files.endings() == 1)
     assert job_status(db, handle.id) == "running"
-    other = fleet.start(lease_seconds=60, heartbeat_seconds=1)
+    other = worker_processes.start(lease_seconds=60, heartbeat_seconds=1)
     await eventually(lambda: files.starts() == [cut_off.pid, other.pid])

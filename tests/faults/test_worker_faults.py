@@ -31,12 +31,14 @@ def _hold(client, files, kind="hold"):
     return client.enqueue(kind, payload)
 
 
-async def test_jobs_of_a_killed_worker_run_elsewhere_and_nothing_is_doubled(fleet, client, db, files):
+async def test_jobs_of_a_killed_worker_run_elsewhere_and_nothing_is_doubled(
+    worker_processes, client, db, files
+):
     # A lease much longer than the test: what is found, is found by the lock that died with the process.
-    first = fleet.start(lease_seconds=600, heartbeat_seconds=1)
+    first = worker_processes.start(lease_seconds=600, heartbeat_seconds=1)
     handles = [_hold(client, files) for _ in range(10)]
     await eventually(lambda: len(files.starts()) == 10)
-    second = fleet.start(lease_seconds=600, heartbeat_seconds=1)
+    second = worker_processes.start(lease_seconds=600, heartbeat_seconds=1)
     first.kill()
     await eventually(lambda: files.starts().count(second.pid) == 10)
     files.go_on()
@@ -48,13 +50,15 @@ async def test_jobs_of_a_killed_worker_run_elsewhere_and_nothing_is_doubled(flee
     assert buried == [(first.pid,)]
 
 
-async def test_a_stalled_worker_s_late_completion_changes_nothing(fleet, client, db, files, effects):
+async def test_a_stalled_worker_s_late_completion_changes_nothing(
+    worker_processes, client, db, files, effects
+):
     """Stopped past its lease, then let go on."""
-    first = fleet.start(keeper=False, **SHORT_LEASE)
+    first = worker_processes.start(keeper=False, **SHORT_LEASE)
     handle = client.enqueue("pay_when_told", {"started": files.started, "until": files.until})
     await eventually(lambda: len(files.starts()) == 1)
     first.pause()
-    second = fleet.start()
+    second = worker_processes.start()
     await eventually(lambda: len(files.starts()) == 2)
     files.go_on()
     await eventually(lambda: job_status(db, handle.id) == "succeeded")
@@ -70,10 +74,10 @@ async def test_a_stalled_worker_s_late_completion_changes_nothing(fleet, client,
 
 
 async def test_a_worker_that_was_stopped_and_lost_its_job_gets_it_again_itself(
-    fleet, client, db, files, settings
+    worker_processes, client, db, files, settings
 ):
     """The only worker stalls; a keeper elsewhere takes the job back; the worker wakes up and claims it."""
-    worker = fleet.start(keeper=False, **SHORT_LEASE)
+    worker = worker_processes.start(keeper=False, **SHORT_LEASE)
     handle = _hold(client, files)
     await eventually(lambda: len(files.starts()) == 1)
     keeper = Keeper(settings.database_url, settings)
@@ -88,9 +92,9 @@ async def test_a_worker_that_was_stopped_and_lost_its_job_gets_it_again_itself(
     assert attempt_outcomes(db, handle.id) == [(1, "lost"), (2, "succeeded")]
 
 
-async def test_a_worker_stopped_for_less_than_its_lease_loses_nothing(fleet, client, db, files):
-    worker = fleet.start()
-    fleet.start()
+async def test_a_worker_stopped_for_less_than_its_lease_loses_nothing(worker_processes, client, db, files):
+    worker = worker_processes.start()
+    worker_processes.start()
     handles = [_hold(client, files) for _ in range(4)]
     await eventually(lambda: len(files.starts()) == 4)
     worker.pause()
@@ -103,17 +107,19 @@ async def test_a_worker_stopped_for_less_than_its_lease_loses_nothing(fleet, cli
 
 
 @pytest.mark.parametrize("how", [pytest.param("exit", marks=pytest.mark.soak), "segfault"])
-async def test_a_poison_job_is_a_dead_letter_and_its_neighbours_all_succeed(fleet, client, db, how):
+async def test_a_poison_job_is_a_dead_letter_and_its_neighbours_all_succeed(
+    worker_processes, client, db, how
+):
     poison = client.enqueue("poison", {"how": how})
     neighbours = [client.enqueue("neighbour", {"seconds": 0.3}) for _ in range(40)]
-    fleet.start(3, ready=False, concurrency=10)
+    worker_processes.start(3, ready=False, concurrency=10)
 
     def keep_up():
         """What a supervisor does."""
-        for worker in fleet.workers:
+        for worker in worker_processes.workers:
             if not worker.alive:
-                fleet.workers.remove(worker)
-                fleet.start(ready=False, concurrency=10)
+                worker_processes.workers.remove(worker)
+                worker_processes.start(ready=False, concurrency=10)
         return set(status_counts(db)) == {"succeeded", "dead_letter"}
 
     await eventually(keep_up)
@@ -125,9 +131,9 @@ async def test_a_poison_job_is_a_dead_letter_and_its_neighbours_all_succeed(flee
     assert max(job_row(db, handle.id)["crashes"] for handle in neighbours) < 3
 
 
-async def test_sigterm_with_a_hundred_running_jobs(fleet, client, db, files, tmp_path):
+async def test_sigterm_with_a_hundred_running_jobs(worker_processes, client, db, files, tmp_path):
     """No new claims, half of the jobs finish in the time they get, the rest goes back without an attempt."""
-    worker = fleet.start(drain_seconds=10, concurrency=100)
+    worker = worker_processes.start(drain_seconds=10, concurrency=100)
     done = tmp_path / "done"
     payload = {"started": files.started, "until": str(done)}
     ending = [client.enqueue("hold", payload) for _ in range(50)]
@@ -145,13 +151,13 @@ async def test_sigterm_with_a_hundred_running_jobs(fleet, client, db, files, tmp
     assert {job_row(db, handle.id)["attempt_count"] for handle in waiting} == {0}
     assert status_counts(db) == {"succeeded": 50, "queued": 70}
     files.go_on()
-    fleet.start()
+    worker_processes.start()
     await eventually(lambda: status_counts(db) == {"succeeded": 120})
     assert _crashes(db) == 0
 
 
-async def test_a_second_signal_cuts_the_drain_short(fleet, client, db, files):
-    worker = fleet.start(drain_seconds=600)
+async def test_a_second_signal_cuts_the_drain_short(worker_processes, client, db, files):
+    worker = worker_processes.start(drain_seconds=600)
     handle = _hold(client, files)
     await eventually(files.starts)
     worker.terminate()
@@ -160,8 +166,10 @@ async def test_a_second_signal_cuts_the_drain_short(fleet, client, db, files):
     assert (job_status(db, handle.id), job_row(db, handle.id)["attempt_count"]) == ("queued", 0)
 
 
-async def test_a_thread_that_never_returns_does_not_keep_a_stopping_worker(fleet, client, db, files):
-    worker = fleet.start(drain_seconds=0.2)
+async def test_a_thread_that_never_returns_does_not_keep_a_stopping_worker(
+    worker_processes, client, db, files
+):
+    worker = worker_processes.start(drain_seconds=0.2)
     handle = client.enqueue("block_thread", {"started": files.started})
     await eventually(files.starts)
     worker.terminate()
@@ -169,9 +177,9 @@ async def test_a_thread_that_never_returns_does_not_keep_a_stopping_worker(fleet
     assert (job_status(db, handle.id), job_row(db, handle.id)["attempt_count"]) == ("queued", 0)
 
 
-async def test_a_blocked_loop_keeps_its_lease(fleet, client, db, files):
+async def test_a_blocked_loop_keeps_its_lease(worker_processes, client, db, files):
     """The lease of its claim would end: a second worker with its keeper stands by and would take the job."""
-    fleet.start(2)
+    worker_processes.start(2)
     handle = client.enqueue("block_until", {"started": files.started, "until": files.until})
     await eventually(files.starts)
     lease = "select lease_expires_at - attempt_started_at > interval '21 s' from posthouse.running"
@@ -184,9 +192,9 @@ async def test_a_blocked_loop_keeps_its_lease(fleet, client, db, files):
 
 
 @pytest.mark.parametrize("how", ["block", "spin"])
-async def test_a_blocked_loop_is_ended_by_its_timeout(fleet, client, db, files, how):
+async def test_a_blocked_loop_is_ended_by_its_timeout(worker_processes, client, db, files, how):
     """In a real worker: uvloop where it is installed, the main thread."""
-    fleet.start()
+    worker_processes.start()
     payload = {"started": files.started, "seconds": 60}
     handle = client.enqueue(how, payload, timeout="500ms", max_attempts=1)
     other = client.enqueue("quick", {"number": 1})
@@ -196,8 +204,8 @@ async def test_a_blocked_loop_is_ended_by_its_timeout(fleet, client, db, files, 
     assert _crashes(db) == 0
 
 
-async def test_a_cancellation_reaches_the_process_that_runs_the_job(fleet, client, db, files):
-    fleet.start(2, heartbeat_seconds=10, lease_seconds=60)
+async def test_a_cancellation_reaches_the_process_that_runs_the_job(worker_processes, client, db, files):
+    worker_processes.start(2, heartbeat_seconds=10, lease_seconds=60)
     handle = _hold(client, files, "watched_hold")
     await eventually(files.starts)
     assert cancel(db, handle.id) == "canceling"
@@ -205,18 +213,18 @@ async def test_a_cancellation_reaches_the_process_that_runs_the_job(fleet, clien
     assert files.endings() == 1
 
 
-async def test_workers_that_come_and_go_lose_and_double_nothing(fleet, client, db, effects):
+async def test_workers_that_come_and_go_lose_and_double_nothing(worker_processes, client, db, effects):
     """Rolling restarts under load."""
     handles = client.enqueue_many(
         posthouse.Request(kind="pay", payload={"seconds": 0.05}) for _ in range(200)
     )
-    fleet.start(2, concurrency=10)
+    worker_processes.start(2, concurrency=10)
     for _ in range(3):
-        old = fleet.workers[0]
-        fleet.start(concurrency=10)
+        old = worker_processes.workers[0]
+        worker_processes.start(concurrency=10)
         old.process.send_signal(signal.SIGTERM)
         assert old.wait() == 0
-        fleet.workers.remove(old)
+        worker_processes.workers.remove(old)
     await eventually(lambda: status_counts(db) == {"succeeded": 200})
     assert effects() == {handle.id: 1 for handle in handles}
     assert _crashes(db) == 0

@@ -31,9 +31,9 @@ async def until(keeper, key):
 
 
 async def test_a_killed_worker_is_found_gone_once_and_one_that_ends_well_is_not(
-    fleet, keeper, settings, changes
+    worker_processes, keeper, settings, changes
 ):
-    killed, ended = fleet.start(2, keeper=False)
+    killed, ended = worker_processes.start(2, keeper=False)
     ended.terminate()
     assert ended.wait() == 0
     killed.kill()
@@ -66,9 +66,11 @@ async def test_a_worker_that_is_told_to_stop_while_it_starts_is_not_seen_as_runn
     assert [change for _, change in changes()] == ["started", "stopped"]
 
 
-async def test_a_stopped_worker_goes_offline_and_is_back_when_it_goes_on(fleet, keeper, settings, changes):
+async def test_a_stopped_worker_goes_offline_and_is_back_when_it_goes_on(
+    worker_processes, keeper, settings, changes
+):
     """Its session lives on, so that the lock says nothing: it is found by its silence."""
-    worker = fleet.start(keeper=False, **SHORT_LEASE)
+    worker = worker_processes.start(keeper=False, **SHORT_LEASE)
     worker.pause()
     assert await until(keeper, "went_offline") == 1
     assert (await seen(settings))[worker.pid] == ("offline", True)
@@ -79,8 +81,10 @@ async def test_a_stopped_worker_goes_offline_and_is_back_when_it_goes_on(fleet, 
     assert [change for _, change in changes()] == ["started", "lost", "back"]
 
 
-async def test_a_worker_that_was_lost_and_then_ends_well_has_ended_well(fleet, keeper, settings, changes):
-    worker = fleet.start(keeper=False, **SHORT_LEASE)
+async def test_a_worker_that_was_lost_and_then_ends_well_has_ended_well(
+    worker_processes, keeper, settings, changes
+):
+    worker = worker_processes.start(keeper=False, **SHORT_LEASE)
     worker.pause()
     await until(keeper, "went_offline")
     worker.terminate()
@@ -92,11 +96,11 @@ async def test_a_worker_that_was_lost_and_then_ends_well_has_ended_well(fleet, k
 
 
 async def test_a_keeper_that_was_suspended_does_not_declare_suspended_workers_dead(
-    fleet, client, settings, db
+    worker_processes, client, settings, db
 ):
     """All processes of a machine are stopped for longer than every lease, and go on in any order."""
-    keeping = fleet.start(rescue_grace_seconds=6, **SHORT_LEASE)
-    working = fleet.start(keeper=False, rescue_grace_seconds=6, **SHORT_LEASE)
+    keeping = worker_processes.start(rescue_grace_seconds=6, **SHORT_LEASE)
+    working = worker_processes.start(keeper=False, rescue_grace_seconds=6, **SHORT_LEASE)
     beat = "select heartbeat_at from posthouse.workers where pid = %s"
     began = db.execute(beat, (keeping.pid,)).fetchone()
     # It must have looked for longer than its grace before, or its start alone would explain its patience.
@@ -121,10 +125,10 @@ async def test_a_keeper_that_was_suspended_does_not_declare_suspended_workers_de
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 async def test_jobs_of_a_worker_that_is_gone_are_taken_back_at_once_by_a_running_keeper(
-    fleet, client, db, tmp_path, how
+    worker_processes, client, db, tmp_path, how
 ):
-    fleet.start()
-    worker = fleet.start(keeper=False, **SHORT_LEASE)
+    worker_processes.start()
+    worker = worker_processes.start(keeper=False, **SHORT_LEASE)
     started, until_ = str(tmp_path / "started"), str(tmp_path / "until")
     handles = [client.enqueue("hold", {"started": started, "until": until_}) for _ in range(4)]
     held = (
