@@ -87,7 +87,7 @@ class Request:
     """
 
     # Defaults are class attributes and only the given options are stored and checked: a request with a
-    # payload takes 0.6 µs instead of 3.3 µs for one that stores and checks all 30 fields.
+    # payload takes 0.6 µs instead of 3.7 µs for one that stores and checks all 30 fields.
     kind: str
     payload: Mapping[str, Any]
     id: UUID | None = None
